@@ -37,8 +37,9 @@ WARN    += -Werror
 endif
 ALL_CFLAGS = $(CPPFLAGS) $(CFLAGS) $(HARDEN_CC) $(WARN) $(SANFLAGS) -Iinclude -Isrc -I$(B)/gen \
            -D_GNU_SOURCE -DKP_VERSION='"$(VERSION)"' -pthread -MMD -MP
-LDLIBS := -Wl,--as-needed -levent_core -levent_extra -levent_pthreads \
-          -lcurl -lsqlite3 -lei -lssl -lcrypto -lm -pthread
+LDLIBS := -Wl,--as-needed -levent_core -levent_extra -levent_openssl \
+          -levent_pthreads \
+          -lcurl -lsqlite3 -lz -lei -lssl -lcrypto -lm -pthread
 
 # Prints a line for each command, or the command itself with V=1, or nothing with
 # QUIET=1; of compiling, one line a folder.
@@ -61,7 +62,7 @@ PROFILE := $(filter src/profile/% src/calls/% src/suggest/% src/client/functions
 PURE_ROOMS := base text config plan decode request stats stacks guard calls suggest
 
 # The SQLite extension has few sources, since it has to run anywhere.
-EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c
+EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/stats/tenths.c src/base/buf.c
 
 LIB         := $(B)/libkprof.a
 PROFILE_LIB := $(B)/libkprof_profile.a
@@ -202,7 +203,7 @@ $(B)/kprof: $(call obj,src/client/main.c) $(LIBS)
 $(B)/pic/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say_folder,CC,$(<D))
-	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -fvisibility=hidden $(PIC_CC) -c -o $@ $<
 
 $(B)/kprof_sqlite.so: $(patsubst %.c,$(B)/pic/%.o,$(EXT))
 	$(call say,LD,$@)
@@ -213,16 +214,22 @@ $(B)/kprof_sqlite.so: $(patsubst %.c,$(B)/pic/%.o,$(EXT))
 PROBE_SRC := $(wildcard src/probe/*.c)
 ERL_INC  = $(call once,ERL_INC,erl -noinput -eval 'io:put_chars(code:root_dir() ++ "/usr/include")$(comma) halt().')
 
-$(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC)): CPPFLAGS += -isystem $(ERL_INC)
+# There are two, of the same parts: kprofd's, and that of full traces.  They name no C
+# library, and use what glibc and musl both have: so they load on either, of any version.
+# -U_FORTIFY_SOURCE: its functions are glibc's alone, as is __getauxval, which outline
+# atomics call.
+$(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC)): PIC_CC = -isystem $(ERL_INC) -Wp,-U_FORTIFY_SOURCE \
+    $(if $(filter aarch64%,$(call once,MACHINE,$(CC) -dumpmachine)),-mno-outline-atomics)
 
-# There are two, of the same parts: kprofd's, and that of full traces.
 PROBES := kprof_probe kprof_calls_probe
 kprof_probe_SRC       := $(filter-out %/calls.c,$(PROBE_SRC))
 kprof_calls_probe_SRC := $(filter-out %/event.c,$(PROBE_SRC))
 
+$(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC)) $(PROBES:%=$(B)/%.so): Makefile
 $(PROBES:%=$(B)/%.so): $(B)/%.so: $(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC))
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -shared -o $@ $($*_SRC:%.c=$(B)/pic/%.o)
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -shared $(if $(SANFLAGS),,-nostdlib) \
+	    -o $@ $($*_SRC:%.c=$(B)/pic/%.o) $(call once,LIBGCC,$(CC) -print-libgcc-file-name)
 
 # ---- the README's commands, and tests
 

@@ -20,3 +20,17 @@ deb: setup-deb
 	    case $$f in *-dbgsym_*) continue ;; esac; \
 	    cp $$f build/ && echo "build/$${f##*/}" || exit 1; \
 	done
+
+# An OCI image of the package, for skopeo copy oci-archive:FILE.
+PACKAGE = build/kprofd_$(VERSION)_$(call once,DEB_ARCH,dpkg --print-architecture).deb
+IMAGE  := build/kprofd-image_$(VERSION).tar
+
+.PHONY: image image-of-package
+image: deb
+	@$(MAKE) --no-print-directory image-of-package
+	@echo $(IMAGE)
+
+image-of-package:
+	@sh test/support/setup.sh build mmdebstrap umoci
+	@[ -e $(PACKAGE) ] || $(MAKE) --no-print-directory deb
+	@sh priv/deploy/image.sh $(PACKAGE) $(IMAGE)

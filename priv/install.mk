@@ -26,7 +26,7 @@ INSTALL_DATA := \
     priv/logrotate/kprofd:share/doc/kprofd/examples/logrotate \
     $(foreach d,$(wildcard priv/doc/*.md priv/doc/*.png),$(d):share/doc/kprofd/$(notdir $(d))) \
     $(foreach e,$(wildcard priv/examples/*.conf),$(e):share/kprofd/examples/$(notdir $(e))) \
-    $(foreach e,$(wildcard priv/prometheus/*.yml),$(e):share/kprofd/prometheus/$(notdir $(e))) \
+    $(foreach e,$(wildcard priv/prometheus/*.yml priv/grafana/*.json priv/deploy/*.yaml),$(e):share/kprofd/$(e:priv/%=%)) \
     $(foreach u,$(UNITS),$(B)/gen/$(u):lib/systemd/system/$(u))
 INSTALL_BIN := $(B)/kprofd:bin/kprofd $(B)/kprof:bin/kprof
 
@@ -66,7 +66,7 @@ uninstall:
 	    rm -f "$(DESTDIR)$(PREFIX)/$${f#*:}"; \
 	done
 	@cd "$(DESTDIR)$(PREFIX)" && for d in share/kprofd/examples \
-	    share/kprofd/prometheus share/kprofd lib/kprofd \
+	    share/kprofd/prometheus share/kprofd/grafana share/kprofd/deploy share/kprofd lib/kprofd \
 	    share/doc/kprofd/examples share/doc/kprofd \
 	    $(LIBRARY_DIR)/ebin $(LIBRARY_DIR)/src $(LIBRARY_DIR); do \
 	    rmdir "$$d" 2>/dev/null || true; \

@@ -1,4 +1,4 @@
--- schema.sql - kprofd's database, schema 11.
+-- schema.sql - kprofd's database, schema 12.
 --
 -- Base tables are for programs: durations, and times since 1970-01-01 UTC, are
 -- integer ns.  The views below them are for people: ms rounded to the us (a
@@ -7,7 +7,7 @@
 --     sqlite3 kprofd.db 'select * from tier_stats'
 
 pragma application_id = 1802531430;	-- "kprf"
-pragma user_version = 11;		-- SCHEMA_VERSION
+pragma user_version = 12;		-- SCHEMA_VERSION
 
 create table node (
 	id	integer primary key,
@@ -87,7 +87,8 @@ create index time_window_level on time_window (level, start_ns);
 -- was traced, in requests or not; of all request types only.  Tokens that were lost:
 -- strayed counts calls of requests that sampling picked for others as well, whose
 -- token was another request's; missed estimates the calls that lost their token to
--- requests that sampling passed over (include/kprofd/stats.h).
+-- requests that sampling passed over; both also have calls of which nobody can tell
+-- the request (crossed; include/kprofd/stats.h).
 create table stat (
 	window_id integer not null references time_window on delete cascade,
 	tier_id	integer not null references tier,
@@ -230,6 +231,8 @@ create table stack_path (
 
 -- Sampled stacks (struct kp_stack_cell).  state: 0 running, 1 runnable,
 -- 2 collecting garbage, 3 in a call, 4 on a port, 5 waiting, 6 not seen.
+-- octave: how long the request took: n > 0 is from 2^(n-31) s up to 2^(n-30) s,
+-- as (1 << n - 1) / (1 << 30) in SQL; 0: no end of it was seen.
 -- Times are of processes, estimated from the samples; w_time_ns multiplies
 -- each by the weight of its request.  A window has 3007 rows at most, one that
 -- was rolled up 1507: stacks beyond that are in the row "_other" of their path.
@@ -241,10 +244,11 @@ create table stack_stat (
 	path_id	integer not null,
 	stack_id integer not null,
 	state	integer not null,
+	octave	integer not null,	-- of the request's duration
 	samples	integer not null,
 	time_ns	integer not null,
 	w_time_ns integer not null,
-	primary key (window_id, identity_id, path_id, stack_id, state)
+	primary key (window_id, identity_id, path_id, stack_id, state, octave)
 ) without rowid;
 
 -- Sums for long ranges, of one level: of a window of that level that is not shown
@@ -298,10 +302,11 @@ create table level_stack (		-- as stack_stat
 	path_id	integer not null,
 	stack_id integer not null,
 	state	integer not null,
+	octave	integer not null,	-- of the request's duration
 	samples	integer not null,
 	time_ns	integer not null,
 	w_time_ns integer not null,
-	primary key (sum_id, identity_id, path_id, stack_id, state)
+	primary key (sum_id, identity_id, path_id, stack_id, state, octave)
 ) without rowid;
 
 create table level_next (		-- where each level goes on
@@ -322,10 +327,13 @@ create table request (			-- a slow one, kept as a tree
 	label	integer not null,
 	parent_label integer,		-- the request it was started inside
 	weight	integer not null,
-	outcome	integer not null	-- 1 returned, 2 raised, 3 unfinished,
+	outcome	integer not null,	-- 1 returned, 2 raised, 3 unfinished,
 					-- 4 ambiguous, 5 unknown
+	traceparent text		-- 00-TRACE-SPAN-FLAGS of the application,
+					-- whose child it is; null: not seen
 );
 create index request_found on request (start_ns, total_ns, node_id, identity_id);
+create index request_traced on request (traceparent) where traceparent is not null;
 
 create table call (
 	request_id integer not null references request on delete cascade,
@@ -343,6 +351,8 @@ create table call (
 	node_id	integer references node,	-- null: where its request began
 	outlasts integer,		-- 1: it still ran when its request was
 					-- kept; else null
+	gc_ns	integer,		-- parts of self_ns: in garbage collection,
+	out_ns	integer,		-- and scheduled out; null: not measured
 	primary key (request_id, seq)
 ) without rowid;
 
@@ -379,7 +389,8 @@ create index event_at on event (at_ns);
 -- The views follow.
 
 -- This view estimates the figures of all requests: it multiplies sampled ones
--- by their weight.  The columns sampled_ have the measured counts.
+-- by their weight.  The columns sampled_ have the measured counts.  One window does not
+-- show how sure they are: kprof_within() of the extension does, of many (priv/doc/sql.md).
 -- busy_per_request is per request of that type, even if it had no call in this
 -- tier, so that the tiers of one type can be compared.  raised is the name of what
 -- ended with an exception, everywhere.
@@ -524,7 +535,12 @@ select	strftime('%Y-%m-%dT%H:%M:%S', w.start_ns / 1000000000, 'unixepoch')
 	    when 6 then 'not seen' end as state,
 	t.frames,
 	s.samples,
-	round(s.w_time_ns / 1e6, 3) as ms
+	round(s.w_time_ns / 1e6, 3) as ms,
+	-- of requests that took longer than this, up to that; null: not known
+	case when s.octave > 0 then round(1e3 * (1 << s.octave - 1) / (1 << 30), 3)
+	    end as over_ms,
+	case when s.octave > 0 then round(1e3 * (1 << s.octave) / (1 << 30), 3)
+	    end as to_ms
 from	time_window w
 	cross join stack_stat s on s.window_id = w.id
 	join node n on n.id = w.node_id
@@ -634,7 +650,8 @@ select	q.id as request,
 	q.parent_label,
 	q.weight,
 	(select count(*) from call c where c.request_id = q.id
-	    and c.outcome = 2) as raised_calls
+	    and c.outcome = 2) as raised_calls,
+	substr(q.traceparent, 4, 32) as trace_id
 from	request q
 	join node n on n.id = q.node_id
 	join identity i on i.id = q.identity_id
@@ -657,7 +674,9 @@ select	c.request_id as request,
 	case c.async when 1 then 'async' else '' end as async,
 	c.parent,
 	coalesce(n.name, '') as node,
-	case c.outlasts when 1 then 'outlasts' else '' end as outlasts
+	case c.outlasts when 1 then 'outlasts' else '' end as outlasts,
+	round(c.gc_ns / 1e6, 3) as gc_ms,
+	round(c.out_ns / 1e6, 3) as out_ms
 from	call c
 	join function f on f.id = c.function_id
 	left join tier t on t.id = c.tier_id

@@ -40,8 +40,8 @@ bench-shop: all $(B)/test/specdump
 	@echo "== bench_shop"; BENCH_ERL="+sbwt none +sbwtdcpu none +sbwtdio none" \
 	    escript test/bench/bench_target.escript -shop $(B) $(BENCH_ROOT)
 
-# PAIRS, TURN_MS, BENCH_PROBES: how many turns, how long, and by which probes.  WAYS: 'the defaults'
-# or 'every request' alone.
+# PAIRS, TURN_MS, BENCH_PROBES: how many turns, how long, and by which probes.  WAYS: which of 'the
+# defaults', 'every request', 'one in 1000', and the last with {slow, always}: 'and timed'.
 bench-full: all
 	@echo "== bench_full"; escript test/bench/bench_target.escript -full $(B) $(BENCH_ROOT)
 

@@ -45,24 +45,23 @@ $(WEB_TEST)/made: $(addprefix test/web/,package.json package-lock.json .npmrc)
 api-test: $(B)/kprof $(B)/test/mkdb
 	node test/web/api_test.mjs $(B)
 
-web-test: $(B)/kprofd $(B)/kprof $(B)/test/mkdb sample $(WEB_TEST)/made $(B)/integration/ebin/it_run.beam
+web-test: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so $(B)/test/mkdb sample $(WEB_TEST)/made $(B)/integration/ebin/it_run.beam
 	node test/web/browser_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 	node test/web/charts_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 	node test/web/crossing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 	node test/web/missing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 	node test/web/stacks_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
+	node test/web/night_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
+	node test/web/types_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
+	node test/web/request_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 
-# Makes the picture in README.md again, in five minutes.
-.PHONY: screenshot
-screenshot: $(B)/kprofd sample
-	sh test/web/screenshot.sh $(B) priv/doc/dashboard.png
-
-# Of two kprofds and two nodes: /metrics as a real Prometheus reads it, and what a
-# collector gets, decoded by OpenTelemetry's own definitions.
+# Of two kprofds and two nodes: /metrics as a real Prometheus reads it, what a
+# collector gets, decoded by OpenTelemetry's own definitions, and profiles as Go's own
+# pprof reads them.
 .PHONY: export-test
-export-test: $(B)/kprofd $(B)/kprof sample $(WEB_TEST)/made | $(B)/deb/prometheus
+export-test: $(B)/kprofd $(B)/kprof sample $(WEB_TEST)/made | $(B)/deb/prometheus $(B)/deb/golang-go
 	node test/web/export_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules \
-	    $(CURDIR)/$(B)/deb/prometheus/usr/bin
+	    $(CURDIR)/$(B)/deb/prometheus/usr/bin $(CURDIR)/$(B)/deb/golang-go
 
 # The SQLite extension in SQLite's shell.
 .PHONY: sqlite-test

@@ -55,7 +55,7 @@ $(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
 # of the tests, if not all.
 run_integration = $(if $(PROBE),KPROFD_PROBE=$(PROBE)) $(if $(TRANSPORT),KPROFD_TRANSPORT=$(TRANSPORT)) KPROFD_RELOADS=$(RELOADS) $(if $(1),sh test/support/inroot.sh $(1)) \
     erl -noinput -pa $(INTEGRATION) -s it_run main \
-    -extra $(B) $(if $(1),-root $(1)) $(2) $(if $(JOBS),-jobs $(JOBS)) $(if $(MODULES),-modules $(MODULES)) $(if $(ONLY),'$(ONLY)')
+    -extra $(B) $(if $(1),-root $(1)) $(2) -lock $(INTEGRATION)/lock $(if $(JOBS),-jobs $(JOBS)) $(if $(MODULES),-modules $(MODULES)) $(if $(ONLY),'$(ONLY)')
 
 # Libraries that are preloaded into kprofd: slow_resolver does not answer, slow_reader
 # makes kprofd fall behind, last_words kills it while it sends.
@@ -75,7 +75,10 @@ integration: $(INTEGRATION_NEEDS)
 
 # The tests of figures with the native probe; RELEASES=29: on that release.  For all
 # tests with it: `make integration PROBE=native`, `make releases PROBE=native`.
-.PHONY: native
+.PHONY: native native-matrix
+native-matrix:
+	@$(MAKE) --no-print-directory native RELEASES="host $(NEWEST)"
+
 native:
 	@$(MAKE) --no-print-directory PROBE=native \
 	    $(if $(filter command line,$(origin RELEASES)),releases,integration) \
@@ -102,6 +105,18 @@ torture: $(PROBES:%=$(B)/%.so) $(TORTURE)/probe_torture.beam
 torture_vm = \
 	$(if $(SANFLAGS),LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=4) \
 	    erl -noinput -pa $(TORTURE) -s $(1) main -extra $(2) $(CYCLES)
+
+# The libraries in a program whose C library is musl.
+.PHONY: musl-test
+musl-test: $(PROBES:%=$(B)/%.so)
+	@command -v musl-gcc >/dev/null || sh test/support/setup.sh build musl-tools
+	sh test/support/musl.sh $(B) $^
+
+# For arm64, in an emulator.  UNIT_TESTS: which; all: "$(notdir $(UNIT))".
+UNIT_TESTS ?= test_ring test_merge_rings test_probe_clock test_native test_hist test_frame test_term test_recorded
+.PHONY: arm64-test
+arm64-test:
+	sh test/support/arm64.sh "$(MAKE)" $(KPROFD_ROOTS) "$(UNIT_TESTS)"
 
 # The same in valgrind, which takes about ten times as long, with a library that
 # reports to it what the VM has written (src/probe/checked.h).
@@ -169,8 +184,10 @@ $(VIEWERS)/made: $(addprefix test/viewers/,package.json package-lock.json .npmrc
 
 .PHONY: viewers-test
 viewers-test: MODULES := viewer_tests
-viewers-test: $(INTEGRATION_NEEDS) $(VIEWERS)/made
+viewers-test: $(INTEGRATION_NEEDS) $(VIEWERS)/made $(WEB_TEST)/made $(B)/test/mkdb
 	@command -v callgrind_annotate >/dev/null || sh test/support/setup.sh build valgrind
+	node test/viewers/request.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules $(CURDIR)/$(VIEWERS)/node_modules
+	node test/viewers/manifests.mjs $(B) $(CURDIR)/$(VIEWERS)/node_modules
 	KPROFD_VIEWERS=$(VIEWERS)/node_modules $(call run_integration)
 
 # A busy target for MINUTES; after the first one nothing may grow.
@@ -196,28 +213,30 @@ $(KPROFD_ROOTS)/%/made:
 	sh test/support/setup.sh build mmdebstrap
 	sh test/support/root.sh $* $(KPROFD_ROOTS)/$*
 
-ROOTS := $(RELEASES:%=$(KPROFD_ROOTS)/%/made)
+ROOTS := $(patsubst %,$(KPROFD_ROOTS)/%/made,$(filter-out host,$(RELEASES)))
 
 .PHONY: matrix releases
-matrix releases: JOBS ?= 2
+matrix releases: JOBS ?= $(if $(filter matrix,$@),3,2)
 matrix releases: $(INTEGRATION_NEEDS) $(ROOTS)
 
-# The newest release has every test that depends on the release of its targets, those
-# between have the tests of tracing in the VM (it_run.erl lists both).
+# What depends on the release of its targets runs on the installed one and on the newest,
+# all else on one of these; those between have the tests of tracing in the VM (it_run.erl
+# lists them).
 NEWEST = $(lastword $(RELEASES))
 matrix:
-	@$(call side_by_side,host $(NEWEST)-targets $(patsubst %,%-tracing,$(filter-out $(NEWEST),$(RELEASES))))
+	@$(call side_by_side,host-oldest $(NEWEST)-newest $(patsubst %,%-tracing,$(filter-out $(NEWEST),$(RELEASES))))
 
 releases:
 	@$(call side_by_side,$(RELEASES))
 
-# $(1): releases, each with how many of the tests, and `host` for the installed one.
+# $(1): releases, each with which of the tests, and `host` for the installed one.
 # They run at the same time, since their tests wait more than they work, JOBS of each;
 # each line names its release.
 side_by_side = rm -f $(INTEGRATION)/failed.*; \
     for r in $(1); do { \
-	if [ $$r = host ]; then $(call run_integration); \
-	else $(call run_integration,$(KPROFD_ROOTS)/$${r%-*},$${r#$${r%-*}}); fi || \
+	which=$${r\#$${r%-*}}; \
+	if [ $${r%-*} = host ]; then $(call run_integration,,$$which); \
+	else $(call run_integration,$(KPROFD_ROOTS)/$${r%-*},$$which); fi || \
 	    touch $(INTEGRATION)/failed.$$r; } 2>&1 | sed -u "s/^/$$r: /" & \
     done; wait; \
     ! ls $(INTEGRATION)/failed.* 2>/dev/null

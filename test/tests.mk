@@ -20,12 +20,13 @@ TESTS := unit \
          packaging \
          fuzz-replay \
          purity \
+         musl-test \
          spec-check \
          mutants-fit \
          library-test \
          $(if $(ALL_RELEASES),matrix,integration) \
          viewers-test \
-         native,FIGURE_REQUESTS=20000 \
+         $(if $(ALL_RELEASES),native-matrix,native),FIGURE_REQUESTS=20000 \
          newcomer-test \
          torture,CYCLES=20
 

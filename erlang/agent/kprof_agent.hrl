@@ -87,7 +87,9 @@
     read = #{} :: #{mfa() => non_neg_integer()},        % counters, as last read
     read_at = 0 :: integer(),           % monotonic ms
     base = 0 :: non_neg_integer(),      % calls counted under earlier plans
-    closed = false :: boolean(),        % armed, and entries take tokens: no request begins
+    closed = false :: boolean()         % armed, and entries take tokens: no request begins
+                    | timed             % and send events without a token
+                    | watched,          % the same, and tiers are not armed
     unarmed = 0 :: integer(),           % calls while no request could begin, before
     unarmed_from = 0 :: integer()       % all calls when that began last
 }).

@@ -2,8 +2,8 @@
 %% counters, which go on counting while tracing is off. At its end: how a pattern or counter is set.
 -module(kprof_agent_arming).
 
--export([use_plan/3, items/1, rearm/1, wait/1, ready/1, open/1, close/2, disarm_wholly/2, breathe/1,
-         answer_lease/1, by_kind/1, set_patterns/2, disarm/2, is_resting/1, relieve/1, respec/3,
+-export([use_plan/3, items/1, rearm/1, wait/1, ready/1, open/1, close/3, watch_entries/1, is_watching/1,
+         disarm_wholly/2, breathe/1, answer_lease/1, by_kind/1, set_patterns/2, disarm/2, is_resting/1, relieve/1, respec/3,
          respec_tiers/2, change_plan/3, entries/1, reply_to_change/2, entry_calls/1,
          read_counters/1, counters_now/1, unarmed/1, count_entries/2, tracer/1, foreign_tracing/1, taken/2, is_others_now/2, pattern/3,
          pattern/4, set_counter/3, is_watched/2, counter/2, traced/2]).
@@ -79,12 +79,16 @@ rearm(S0) ->
 %% A slice of time in which all requests are measured has these steps, the last of which leaves
 %% as little in the node as can be:
 %%
-%%   ready   tiers are armed; entries take tokens
+%%   ready   tiers are armed; entries take tokens, or are timed as they were
 %%   open    requests begin
 %%   close   no request begins any more; those that have begun go on
-%%   rest    nothing is armed, and no process has flags (disarm_wholly/2)
+%%   rest    nothing is armed, and no process has flags (disarm_wholly/2); or
+%%   watch   nothing but entries is armed: as from close on, their events have no tokens, and show
+%%           how long each takes
 -spec ready(#state{}) -> {ok | {error, term()}, #state{}}.
 ready(#state{plan = []} = S) -> {{error, no_plan}, S};
+ready(#state{state = armed, entry_calls = #entry_calls{closed = watched} = Calls} = S) ->
+    ready_all(S#state{entry_calls = Calls#entry_calls{closed = timed}});
 ready(#state{state = armed} = S) -> {ok, S};
 ready(#state{plan = Plan} = S) ->
     case [I#item.mfa || is_resting(S), I <- Plan, is_others_now(I, S)] of
@@ -97,7 +101,7 @@ ready_all(S0) ->
     S = flags_trim(flags_ensure(Monitored)),
     tell_sentry(counting(S#state.plan, S), S),
     {Entries, Tiers} = by_kind([I || I <- S#state.plan, not I#item.gone]),
-    [pattern(S#state.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
+    [pattern(S#state.session, I#item.mfa, ?TAKE_TOKEN) || not is_timed(S), I <- Entries],
     case arm_tiers(Tiers, S) of
         {[], Armed} -> entries_ready(flags_await(probe_wake(Armed)));
         {Failed, Armed} -> {{error, {not_armed, Failed}}, disarm(idle, Armed)}
@@ -106,31 +110,61 @@ ready_all(S0) ->
 entries_ready({ok, S0}) ->
     S1 = messages_begin(read_counters(watch_put(watch_trim(S0)))),
     #state{entry_calls = Calls, hot = Hot} = S1,
-    Ready = S1#state{state = armed, entry_calls = Calls#entry_calls{closed = true},
+    Closed = not is_timed(S1) orelse timed,
+    Ready = S1#state{state = armed, entry_calls = Calls#entry_calls{closed = Closed},
                     hot = Hot#hot{over = 0}},
     {ok, count_tiers(window_begin(stacks_wake(Ready)))};
 entries_ready({Error, S}) -> {Error, disarm(idle, S)}.
 
 -spec open(#state{}) -> {ok | {error, term()}, #state{}}.
-open(#state{state = armed, entry_calls = #entry_calls{closed = true}} = S0) ->
+open(#state{state = armed, entry_calls = #entry_calls{closed = false}} = S) -> {ok, S};
+open(#state{state = armed} = S0) ->
     #state{entry_calls = Calls} = S = read_counters(S0),
     Open = S#state{entry_calls = Calls#entry_calls{closed = false, unarmed = unarmed(S)}},
     case set_patterns(to_arm(entries_of(Open)), Open) of
         [] -> {ok, Open};
         Failed -> {{error, {not_armed, Failed}}, disarm(idle, Open)}
     end;
-open(#state{state = armed} = S) -> {ok, S};
 open(S) -> {{error, not_ready}, S}.
 
-%% Answers when all events from before have been sent.
--spec close(reference(), #state{}) -> #state{}.
-close(Ref, #state{state = armed, entry_calls = #entry_calls{closed = false}} = S0) ->
-    #state{entry_calls = Calls} = S1 = read_counters(S0),
-    S2 = S1#state{entry_calls = Calls#entry_calls{closed = true}},
+%% Answers when all events from before have been sent. Timed: entries with the match specs by
+%% which their calls are timed from now on; [] if they only take tokens.
+-spec close([#item{}], reference(), #state{}) -> #state{}.
+close(Timed, Ref, #state{state = armed, entry_calls = #entry_calls{closed = false}} = S0) ->
+    #state{entry_calls = Calls, plan = Plan} = S1 = read_counters(S0),
+    Specs = maps:from_list([{MFA, Spec} || #item{mfa = MFA, spec = Spec} <- Timed]),
+    %% One that a change has just added begins no request until the daemon knows of it.
+    Other = fun(#item{kind = entry, spec = [_ | _]}) when Timed =/= [] -> ?TAKE_TOKEN;
+               (#item{spec = Spec}) -> Spec
+            end,
+    S2 = S1#state{plan = [I#item{spec = maps:get(I#item.mfa, Specs, Other(I))} || I <- Plan],
+                  entry_calls = Calls#entry_calls{closed = Timed =:= [] orelse timed}},
     _ = set_patterns(to_arm(entries_of(S2)), S2),
     S = read_counters(S2),
     reply_to_change(Ref, S#state{entry_calls = disarmed_now(S)});
-close(Ref, S) -> reply_to_change(Ref, S).
+close(_, Ref, S) -> reply_to_change(Ref, S).
+
+%% Tiers are taken before entries are armed again. Flags of processes stay.
+-spec watch_entries(#state{}) -> {ok | {error, term()}, #state{}}.
+watch_entries(#state{state = armed, entry_calls = #entry_calls{closed = timed}} = S0) ->
+    {Entries, Tiers} = by_kind(to_arm(S0#state.plan)),
+    Quiet = messages_end(cost_clear(stacks_sleep(read_counters(S0)))),
+    #state{entry_calls = Calls, cost = Cost} = S1 = clear_patterns(Tiers, [], Quiet),
+    S = canary_put(S1#state{entry_calls = Calls#entry_calls{closed = watched},
+                            cost = Cost#cost{measured_at = never}}),
+    Cleared = [I || I <- Entries, traced(S#state.session, I#item.mfa) =/= local],
+    case set_patterns(Cleared, S) of
+        [] -> {ok, S};
+        Failed -> {{error, {not_armed, Failed}}, disarm(idle, S)}
+    end;
+watch_entries(S) -> {{error, not_timed}, S}.
+
+is_timed(#state{state = State, entry_calls = #entry_calls{closed = Closed}}) ->
+    State =:= armed andalso Closed =:= timed.
+
+-spec is_watching(#state{}) -> boolean().
+is_watching(#state{state = State, entry_calls = #entry_calls{closed = Closed}}) ->
+    State =:= armed andalso Closed =:= watched.
 
 %% For the first slice.
 -spec wait(#state{}) -> {ok, #state{}}.
@@ -216,7 +250,7 @@ disarm(State, S) ->
 disarm_all(State, #state{session = Session, state = Was} = S0) ->
     {Entries, Tiers} = by_kind(S0#state.plan),
     [pattern(Session, I#item.mfa, ?TAKE_TOKEN)
-     || Was =:= armed, not S0#state.entry_calls#entry_calls.closed, I <- Entries],
+     || Was =:= armed, S0#state.entry_calls#entry_calls.closed =:= false, I <- Entries],
     Off = no_longer_armed(Was, stacks_sleep(S0#state{state = State})),
     Quiet = messages_end(cost_clear(Off#state{unfinished = disarm})),
     #state{events = Events} = Cleared = clear_patterns(Tiers, Entries, Quiet),
@@ -234,9 +268,10 @@ measured_again(_, #state{cost = Cost} = S) -> S#state{cost = Cost#cost{due = now
 
 no_longer_armed(armed, S0) ->
     case read_counters(S0) of
-        #state{entry_calls = #entry_calls{closed = true} = Calls} = S ->
-            S#state{entry_calls = Calls#entry_calls{closed = false}};
-        S -> S#state{entry_calls = disarmed_now(S)}
+        #state{entry_calls = #entry_calls{closed = false}} = S ->
+            S#state{entry_calls = disarmed_now(S)};
+        #state{entry_calls = Calls} = S ->
+            S#state{entry_calls = Calls#entry_calls{closed = false}}
     end;
 no_longer_armed(_, S) -> S.
 
@@ -309,6 +344,7 @@ relieve(S) ->
     alive(S),
     case S of
         #state{state = idle} -> S;
+        #state{state = armed} -> breathe(S);
         _ -> flush_some(S)
     end.
 
@@ -332,10 +368,10 @@ respec(MFA, Spec, S) ->
         #item{} = Old ->
             I = Old#item{spec = Spec},
             Plan = lists:keyreplace(MFA, #item.mfa, S#state.plan, I),
-            case S#state.state of
-                armed -> set_patterns([I], S);
-                _ -> ok
-            end,
+            %% That of an entry is for the next step of a slice.
+            S#state.state =:= armed andalso
+                (I#item.kind =:= tier orelse Spec =:= false orelse
+                 S#state.entry_calls#entry_calls.closed =:= false) andalso set_patterns([I], S),
             {ok, count_tiers(S#state{plan = Plan})};
         false -> {{error, not_in_plan}, S}
     end.
@@ -442,9 +478,9 @@ change_patterns(Gone, Put, New, #state{state = armed, session = Session} = S0) -
 change_patterns(_, _, _, S) -> {ok, S}.
 
 %% Between slices they are among all that no request can begin with.
-add_unarmed(_, #entry_calls{closed = true} = Calls) -> Calls;
-add_unarmed(N, #entry_calls{unarmed = Unarmed} = Calls) ->
-    Calls#entry_calls{unarmed = Unarmed + N}.
+add_unarmed(N, #entry_calls{closed = false, unarmed = Unarmed} = Calls) ->
+    Calls#entry_calls{unarmed = Unarmed + N};
+add_unarmed(_, Calls) -> Calls.
 
 change_undo(Gone, Put, Failed, #state{session = Session} = S) ->
     [pattern(Session, MFA, false)

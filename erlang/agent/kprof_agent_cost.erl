@@ -60,6 +60,7 @@ is_counted(_) -> false.
 
 %% Arms a tier's function for the first time, with a counter unless somebody else has one.
 -spec arm_tier(#item{}, #state{}) -> {Failed :: [{mfa(), term()}], #state{}}.
+arm_tier(_, #state{entry_calls = #entry_calls{closed = watched}} = S) -> {[], S};
 arm_tier(#item{mfa = MFA} = I, #state{session = Session, hot = #hot{counters = Tiers} = H} = S) ->
     {How, S1} = case to_be_counted(I, S) of
                     true -> {counted, S#state{hot = H#hot{counters = Tiers#{MFA => {0, 0}}}}};
@@ -73,6 +74,7 @@ arm_tier(#item{mfa = MFA} = I, #state{session = Session, hot = #hot{counters = T
 
 %% Sets the counters of what is armed now, and no others: after a change of the plan, of a
 %% match spec or of code.
+count_tiers(#state{entry_calls = #entry_calls{closed = watched}} = S) -> S;
 count_tiers(#state{state = armed, plan = Plan, hot = #hot{counters = Tiers}} = S) ->
     Armed = maps:from_list([{MFA, []} || #item{mfa = MFA} = I <- Plan, is_counted(I)]),
     case maps:keys(Armed) =:= maps:keys(Tiers) of
@@ -111,9 +113,9 @@ read_tiers(#state{session = Session, hot = #hot{counters = Tiers} = H,
                 fun(MFA, {Base, Last}, Acc) ->
                         case counter(Session, MFA) of
                             N when is_integer(N), N >= Last ->
-                                tier_read(MFA, {Base, N}, N - Last, Closed, Acc);
+                                tier_read(MFA, {Base, N}, N - Last, Closed =/= false, Acc);
                             N when is_integer(N) ->
-                                tier_read(MFA, {Base - Last, N}, N, Closed, Acc);
+                                tier_read(MFA, {Base - Last, N}, N, Closed =/= false, Acc);
                             _ -> Acc
                         end
                 end, H#hot{counters = #{}}, Tiers)}.
@@ -278,7 +280,9 @@ with_counters(MFAs, _, #state{hot = #hot{counters = Tiers}}) ->
 %% Where somebody else traces new processes in our place, ours would be traced by them: then
 %% nothing is measured.
 cost_tick(#state{state = armed, cost = #cost{spec = Spec, due = Due} = Cost,
-                 intact = #intact{new_tracer = none}} = S) when Spec =/= none ->
+                 entry_calls = #entry_calls{closed = Closed},
+                 intact = #intact{new_tracer = none}} = S)
+  when Spec =/= none, Closed =/= watched ->
     Now = now_ms(),
     case Due =:= now orelse Now >= Due of
         true ->

@@ -204,8 +204,10 @@ drop_rest(Evs, S) ->
 drop_stripped(Evs, S) ->
     lists:foldl(fun drop_ours/2, S, Evs).
 
+%% An entry without a token begins no request that counts.
 drop_ours({trace_ts, _, call, _, X, At}, S) ->
-    count_dropped(1, if tuple_size(X) =:= 7 -> 1; true -> 0 end, late_call(At, S));
+    Begins = tuple_size(X) =:= 7 andalso element(4, X) =/= [],
+    count_dropped(1, if Begins -> 1; true -> 0 end, late_call(At, S));
 drop_ours({trace_ts, _, Kind, What, _}, S)
   when Kind =:= in; Kind =:= out; is_list(What) ->
     S;                          % of scheduling and garbage collection
@@ -242,12 +244,19 @@ use_sizes(Sizes, #state{events = Events} = S) ->
     S#state{events = Events#events{value_sizes = Sizes}}.
 
 no_longer_exact(MFA, MeanBytes, #state{plan = Plan, events = Events} = S) ->
-    #item{fallback = Spec} = Exact = lists:keyfind(MFA, #item.mfa, Plan),
-    Item = Exact#item{spec = Spec},
+    Exact = lists:keyfind(MFA, #item.mfa, Plan),
+    Item = Exact#item{spec = without_values(Exact, S)},
     _ = set_patterns([Item], S),
     notice({kprof_notice, unexact, MFA, MeanBytes},
            use_sizes(maps:remove(MFA, Events#events.value_sizes),
                      S#state{plan = lists:keyreplace(MFA, #item.mfa, Plan, Item)})).
+
+%% The fallback of an entry gives tokens, as between slices none does.
+without_values(#item{kind = entry, spec = Spec},
+               #state{entry_calls = #entry_calls{closed = Closed}})
+  when Closed =:= timed; Closed =:= watched ->
+    [{Head, Guards, Actions -- [{exception_trace}]} || {Head, Guards, Actions} <- Spec];
+without_values(#item{fallback = Fallback}, _) -> Fallback.
 
 %% ------------------------------------------------------------- the trip ----
 

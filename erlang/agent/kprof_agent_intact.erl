@@ -348,8 +348,8 @@ bare_modules(#state{plan = Plan} = S) ->
 
 is_wanted(#item{gone = true}, _) -> false;
 is_wanted(#item{kind = entry}, _) -> true;
-is_wanted(#item{spec = Spec}, #state{state = State}) ->
-    State =:= armed andalso Spec =/= false.
+is_wanted(I, #state{state = State} = S) ->
+    State =:= armed andalso armed_spec(I, S) =/= false.
 
 is_bare(#item{mfa = MFA, kind = entry}, #state{session = Session}) ->
     not is_integer(counter(Session, MFA));
@@ -408,7 +408,7 @@ look_loads(#state{code = #code{loads = Loads, look_from = From} = Code} = S) ->
             Began = now_ns(),
             Versions = versions(),
             Pause = (now_ns() - Began) * 1000 div 1000000,
-            report_loads(Code#code.versions, Versions,
+            report_loads(Code#code.versions, Versions, Now - first(Loads, Now),
                          S#state{code = Code#code{loads = none, versions = Versions,
                                                   look_from = Now + Pause}});
         false -> S
@@ -423,17 +423,21 @@ is_look_due(Now, {First, Last}, _) ->
 versions() ->
     maps:from_list([{M, V} || M <- erlang:loaded(), <<V:56, _/bits>> <- [version(M)]]).
 
-report_loads(none, _, S) -> S;
-report_loads(Before, After, #state{code = #code{modules = Modules}} = S0) ->
+first(none, Now) -> Now;
+first({First, _}, _) -> First.
+
+%% Ago: ms since the first load.
+report_loads(none, _, _, S) -> S;
+report_loads(Before, After, Ago, #state{code = #code{modules = Modules}} = S0) ->
     Reported = [M || {M, _} <- Modules] ++ kprofs(),
     Changes = [{change(maps:get(M, Before, none), maps:get(M, After, none)), M}
                || M <- maps:keys(maps:merge(Before, After)),
                   maps:get(M, Before, none) =/= maps:get(M, After, none),
                   not lists:member(M, Reported)],
-    lists:foldl(fun(How, S) -> loads_notice(How, [M || {H, M} <- Changes, H =:= How], S) end,
+    lists:foldl(fun(How, S) -> loads_notice(How, [M || {H, M} <- Changes, H =:= How], Ago, S) end,
                 S0, [reloaded, loaded, deleted]).
 
-loads_notice(_, [], S) -> S;
-loads_notice(How, Modules, S) ->
+loads_notice(_, [], _, S) -> S;
+loads_notice(How, Modules, Ago, S) ->
     Named = lists:sublist(lists:sort(Modules), ?LOADS_NAMED),
-    notice({kprof_notice, loads, {How, Named}, length(Modules)}, S).
+    notice({kprof_notice, loads, {How, Ago, Named}, length(Modules)}, S).

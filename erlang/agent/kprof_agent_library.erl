@@ -8,7 +8,7 @@
 %% meanwhile, and when a file system hangs, for which the agent waits for seconds only.
 -module(kprof_agent_library).
 
--export([library_accepts/2, library_load/2]).
+-export([library_accepts/1, library_load/2]).
 
 -import(kprof_injected, [now_ms/0, spawn_monitored/3]).
 
@@ -20,24 +20,25 @@
 -define(NAME, "kprofd-probe.").
 -define(FILE_NAME, "kprof_probe.so").
 
-%% Is a library of this kind, such as x86_64 and gnu, one for this node?
--spec library_accepts(binary(), binary()) -> ok | {error, binary()}.
-library_accepts(Machine, Libc) ->
-    Wanted = {binary_to_list(Machine), binary_to_list(Libc)},
+%% Is a library for this machine, such as x86_64, one for this node? It needs Linux, and no C
+%% library in particular.
+-spec library_accepts(binary()) -> ok | {error, binary()}.
+library_accepts(Machine) ->
+    Wanted = {binary_to_list(Machine), linux},
     case {kprof_injected:configured(accept_library), node_kind()} of
         {{ok, false}, _} ->
             library_error("it accepts no library: {kprof, [{accept_library, false}]} is in its"
                           " configuration", []);
         {_, Wanted} -> ok;
-        {_, {OurMachine, OurLibc}} ->
-            library_error("it is on ~ts with ~ts, and kprofd's library is for ~ts with ~ts",
-                          [OurMachine, OurLibc, Machine, Libc])
+        {_, {OurMachine, System}} ->
+            library_error("it is on ~ts with ~ts, and kprofd's library is for ~ts with linux",
+                          [OurMachine, System, Machine])
     end.
 
 %% x86_64-pc-linux-gnu, aarch64-unknown-linux-musl, x86_64-apple-darwin23.1.0
 node_kind() ->
-    Words = string:lexemes(erlang:system_info(system_architecture), "-"),
-    {hd(Words), lists:last(Words)}.
+    {_, System} = os:type(),
+    {hd(string:lexemes(erlang:system_info(system_architecture), "-")), System}.
 
 %% Try is called with the path, without its extension, of a file with these bytes, in one place
 %% after the other until it is content. The file is gone when this returns, unless its file

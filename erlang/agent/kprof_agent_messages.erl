@@ -73,7 +73,8 @@ leave_system_tracer() ->
         _ -> false
     end.
 
-%% While armed: the wish or the system tracer may have changed.
+%% While tiers are armed: the wish or the system tracer may have changed.
+messages_settle(#state{entry_calls = #entry_calls{closed = watched}} = S) -> S;
 messages_settle(#state{state = armed, messages = #messages{wanted = true, state = Was}} = S) ->
     case messages_begin(S) of
         #state{messages = #messages{state = Was}} = S1 -> S1;
@@ -98,6 +99,14 @@ armed_spec(#item{kind = entry, mfa = MFA}, #state{entry_calls = #entry_calls{clo
         {kprof, set_token, _} -> ?END_REQUEST;
         _ -> ?TAKE_TOKEN
     end;
+armed_spec(#item{kind = entry, mfa = {kprof, set_token, _}},
+           #state{entry_calls = #entry_calls{closed = timed}}) ->
+    ?END_REQUEST;               % whose end is another call: it is not timed
+armed_spec(#item{kind = entry, spec = Spec}, #state{entry_calls = #entry_calls{closed = timed}}) ->
+    Spec;
+armed_spec(#item{kind = Kind, mfa = MFA, spec = Spec},
+           #state{entry_calls = #entry_calls{closed = watched}}) ->
+    Kind =:= entry andalso {element(1, MFA), element(2, MFA)} =/= {kprof, set_token} andalso Spec;
 armed_spec(#item{kind = entry, spec = [_ | _] = Spec},
            #state{messages = #messages{state = on}} = S) ->
     with_flags([asking(Clause) || Clause <- Spec], S);

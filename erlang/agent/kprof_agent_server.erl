@@ -5,10 +5,10 @@
 -export([init/3, process_setup/1, loop/1, tick/0, lease/1, reply/3, waiting/1, asked/4,
          send_state/1, finish/2]).
 
--import(kprof_agent_arming, [answer_lease/1, change_plan/3, close/2, count_entries/2,
+-import(kprof_agent_arming, [answer_lease/1, change_plan/3, close/3, count_entries/2,
          counters_now/1, disarm/2, disarm_wholly/2, entry_calls/1, foreign_tracing/1, items/1,
-         open/1, read_counters/1, ready/1, rearm/1, reply_to_change/2, respec/3, respec_tiers/2,
-         taken/2, unarmed/1, use_plan/3, wait/1]).
+         is_watching/1, open/1, read_counters/1, ready/1, rearm/1, reply_to_change/2, respec/3,
+         respec_tiers/2, taken/2, unarmed/1, use_plan/3, wait/1, watch_entries/1]).
 -import(kprof_agent_checks, [check/2, checks_handle/2, load/3, load_end/1, rates/5, rates_end/1]).
 -import(kprof_agent_cost, [check_rates/1, cost_tick/1, count_switches/1, count_tiers/1,
          judge_rates/1, send_counts/1]).
@@ -21,7 +21,7 @@
          patterns_set/2]).
 -import(kprof_agent_intact, [check_intact/1, code_changed/2, look_loads/1, put_back_disarmed/1,
          recheck/2, session_check/1, use_modules/2, watch/1]).
--import(kprof_agent_library, [library_accepts/2]).
+-import(kprof_agent_library, [library_accepts/1]).
 -import(kprof_agent_messages, [messages_settle/1, receiver_names/3, take_tokens/1]).
 -import(kprof_agent_sentry, [agent_sentry/3, alive/1, tell_sentry/2]).
 -import(kprof_agent_stacks, [sampler_down/1, stacks_due/2, stacks_handle/2, stacks_of/3,
@@ -219,7 +219,7 @@ command(lease, Ref, #state{lease = Lease} = S0) ->
     end;
 command({check, Mods}, Ref, S) -> load(Mods, Ref, S);
 command({look, Mods}, _, S) -> {[check(M, not_loaded) || M <- Mods], use_modules(Mods, S)};
-command({accepts, Machine, Libc}, _, S) -> {library_accepts(Machine, Libc), S};
+command({accepts, Machine}, _, S) -> {library_accepts(Machine), S};
 command({probe, Beam, Library, MaxBytes}, _, S) -> probe_start(Beam, Library, MaxBytes, S);
 command({may, MFAs}, _, S) ->
     %% Asks whether a change would be refused, before the first of several nodes makes it.
@@ -244,10 +244,19 @@ command({tiers, Items}, _, S) -> {ok, respec_tiers(items(Items), S)};
 command(pause, _, S) -> {ok, flush(disarm_wholly(paused, rings_sent(S)))};
 command(resume, _, S) -> again(fun(S1) -> rearm(S1) end, S);
 command(wait, _, S) -> wait(S);
-command(ready, _, S) -> again(fun(S1) -> ready(S1) end, S);
+command(ready, _, S) ->
+    case is_watching(S) of
+        true -> ready(S);
+        false -> again(fun(S1) -> ready(S1) end, S)
+    end;
 command(open, _, S) -> open(S);
-command(close, Ref, S) -> close(Ref, S);
+command({close, Timed}, Ref, S) -> close(items(Timed), Ref, S);
 command(rest, _, S) -> {ok, flush(disarm_wholly(waiting, S))};
+command(watch, Ref, S) ->
+    case watch_entries(rings_sent(S)) of
+        {ok, S1} -> reply_to_change(Ref, S1);
+        Failed -> Failed
+    end;
 command(clear_tokens, _, S) ->
     seq_trace:reset_trace(),
     {ok, S};

@@ -24,6 +24,7 @@
 %% For the tests.
 -export([stack_candidates/3, stack_crowd/2]).
 
+-import(kprof_agent_arming, [is_watching/1]).
 -import(kprof_agent_events, [drain_now/1, send/2]).
 -import(kprof_agent_server, [reply/3]).
 -import(kprof_ask, [is_idle/1, spread/2, take_ours/2]).
@@ -91,7 +92,8 @@ stacks_use(Wanted, #state{stacks = Stacks} = S) ->
 
 %% Starts the sampler where it is wanted and is not there.
 stacks_settle(#state{state = armed, stacks = #stacks{sampler = none} = Stacks} = S) ->
-    case Stacks#stacks.wanted =/= none andalso may_again(Stacks#stacks.falls) of
+    case Stacks#stacks.wanted =/= none andalso not is_watching(S) andalso
+        may_again(Stacks#stacks.falls) of
         true -> S#state{stacks = Stacks#stacks{sampler = sampler_start(S), busy_ns = 0}};
         false -> S
     end;
@@ -157,7 +159,8 @@ stacks_next(Pid, InMs, BusyNs,
     S = S0#state{stacks = Stacks#stacks{busy_ns = BusyNs},
                  events = E#events{busy_ns = E#events.busy_ns + Cost}},
     case S of
-        #state{state = armed, stacks = #stacks{due = none} = Stacks1} ->
+        #state{state = armed, stacks = #stacks{due = none} = Stacks1,
+               entry_calls = #entry_calls{closed = Closed}} when Closed =/= watched ->
             Timer = erlang:start_timer(InMs, self(), stacks),
             S#state{stacks = Stacks1#stacks{due = {Timer, now_ms() + InMs}}};
         _ -> S

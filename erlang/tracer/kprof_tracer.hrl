@@ -67,13 +67,13 @@
     %% kprof_tracer_early
     early = #{} :: #{pid() => {Ms :: integer(), For :: term(), Newest :: [tuple()]}},
     early_n = 0 :: non_neg_integer(),   % events in early
-    constant = unknown :: unknown | non_neg_integer(),  % of labels of entries with an identity
     %% kprof_tracer_limits
     attached = false :: boolean(),      % a kprofd begins the requests, and
     kprofd :: undefined | reference(),  % this monitors its agent
     held = #{} :: #{pid() => Newest :: [tuple()]},      % events of a request not known yet
     marks = [] :: [mfa()],              % functions that may give a request its identity
     inside = [] :: [mfa()],             % functions of the tier in which calls are traced
+    specs = #{} :: #{mfa() => [tuple()]},       % of entries that may give an identity
     named = all :: all | #{Number :: pos_integer() => Id :: pos_integer() | wanted | unwanted},
     known = #{} :: #{Identity :: term() => {Id :: pos_integer(), asked | wanted | unwanted}}
 }).

@@ -15,6 +15,7 @@
 -import(kprof_tracer_end, [disarm/2]).
 -import(kprof_tracer_events, [in_request/3, pass_over/2]).
 -import(kprof_tracer_owner, [is_behind/3, was_sent/3]).
+-import(kprof_tracer_requests, [epoch_of/2]).
 
 -include("kprof_tracer.hrl").
 
@@ -35,13 +36,8 @@ is_early(_, _) -> false.
 is_ours(Label, #state{requests = #requests{labels = Labels} = R}) ->
     is_map_key(Label, Labels) orelse is_integer(Label) andalso is_own(Label, R).
 
-%% An entry that may know an identity makes labels with a constant part, which the client has
-%% chosen: the first request that is seen to begin shows it. A token of an earlier trace has
-%% another.
-is_own(Label, #requests{epoch = Epoch}) when Label bsr ?WORD_BITS =:= Epoch -> true;
-is_own(_, #requests{named = all}) -> false;
-is_own(Label, #requests{constant = unknown}) -> Label bsr ?KIND_BITS =:= ?LABEL_TRACE;
-is_own(Label, #requests{constant = Constant}) -> Label bsr ?CONST_BITS =:= Constant.
+%% A token of an earlier trace has another epoch.
+is_own(Label, #requests{epoch = Epoch} = R) -> epoch_of(Label, R) =:= Epoch.
 
 %% The label in an event, or none.
 early_label({trace_ts, _, call, _, X, _}) -> called_label(X);
@@ -130,9 +126,6 @@ early(P, Waits, #state{requests = #requests{early = Early, early_n = N} = R} = S
 
 %% A request with this label has begun, or will not begin; or {Sender, Serial}: it was sent.
 -spec early_over(term(), #state{}) -> #state{}.
-early_over(Label, #state{requests = #requests{constant = unknown, epoch = Epoch} = R} = S)
-  when is_integer(Label), Label bsr ?WORD_BITS =/= Epoch ->
-    early_over(Label, S#state{requests = R#requests{constant = Label bsr ?CONST_BITS}});
 early_over(_, #state{requests = #requests{early = Early}} = S) when map_size(Early) =:= 0 -> S;
 early_over(Label, #state{requests = #requests{early = Early}} = S) ->
     release([P || {P, {_, L, _}} <- maps:to_list(Early), L =:= Label], fun in_turn/3, S).

@@ -132,16 +132,12 @@ sweep(#state{profile = #profile{session = Session},
     erlang:send_after(?SWEEP_MS, self(), swept),
     S1.
 
-%% In a match spec: is the label of this trace, whichever node made it? Labels of entries that may
-%% know an identity have a constant part, which the client has made
-%% (src/profile/node/tracer_limits.c); it is taken from the labels that were seen.
-is_ours(#requests{epoch = Epoch, other_epochs = Others} = R) ->
-    list_to_tuple(['orelse' | [?LABEL_BEGINS(?WORD_BITS, E) || E <- [Epoch | maps:keys(Others)]] ++
-                       [?LABEL_BEGINS(?CONST_BITS, C) || C <- constants(R)]]).
+%% In a match spec: is the label of this trace, whichever node made it? See epoch_of/2.
+is_ours(#requests{epoch = Epoch, other_epochs = Others, named = Named}) ->
+    list_to_tuple(['orelse' | [is_of(E, Named) || E <- [Epoch | maps:keys(Others)]]]).
 
-constants(#requests{named = all}) -> [];
-constants(#requests{labels = Labels}) ->
-    lists:usort([L bsr ?CONST_BITS || L <- maps:keys(Labels), is_integer(L)]).
+is_of(Epoch, all) -> ?LABEL_BEGINS(?WORD_BITS, Epoch);
+is_of(Epoch, _) -> ?LABEL_BEGINS(?CONST_BITS, Epoch bsr (?CONST_BITS - ?WORD_BITS)).
 
 %% Before OTP 27 a function has one meta tracer for everybody.
 is_free(legacy, {_, '_', _}) -> false;

@@ -12,15 +12,16 @@
 %% anything set there: the agent counts calls of entries also while it is paused.)
 -module(kprof_tracer_limits).
 
--export([entry/1, with_entry/2, entry_arm/1, named_arm/2, identified/3, answered/3, is_asked/1,
-         is_wanted/2, is_unwanted/2, is_kprofds/1, numbered_by/2, entered/7, hold/3, held_look/1,
+-export([entry/1, with_entry/2, entry_arm/1, named_arm/2, identified/3, answered/3, named/3,
+         is_asked/1, is_wanted/2, is_unwanted/2, is_kprofds/1, numbered_by/2, entered/7, hold/3, held_look/1,
          held_no_more/2, is_held/2, shown/3, released_all/1]).
 
 -import(kprof_text, [refuse/2]).
 -import(kprof_tracer_events, [in_request/3]).
 -import(kprof_tracer_owner, [is_taken/2]).
 -import(kprof_tracer_patterns, [pattern/3]).
--import(kprof_tracer_requests, [entry_spec/2, messages_told/0, one_ended/1]).
+-import(kprof_tracer_requests, [entry_spec/2, full_soon/1, is_alone/1, messages_told/0, news/2,
+         one_ended/1]).
 
 -include("kprof_tracer.hrl").
 
@@ -119,20 +120,28 @@ entry_arm(#state{profile = #profile{session = Session}, guards = Guards,
     Spec = [{'_', Guards, [{message, {{{get_seq_token}, {caller}}}}]}],
     [pattern(Session, MFA, Spec) || MFA <- maps:keys(Entries)];
 entry_arm(#state{profile = Profile, requests = #requests{entries = Entries}} = S) ->
-    [pattern(Profile#profile.session, MFA, entry_spec(MFA, S)) || MFA <- maps:keys(Entries)].
+    [pattern(Profile#profile.session, MFA, entry_spec_now(MFA, S)) || MFA <- maps:keys(Entries)].
+
+entry_spec_now(MFA, #state{requests = #requests{full = Full, specs = Specs}})
+  when Full =/= full, is_map_key(MFA, Specs) ->
+    map_get(MFA, Specs);
+entry_spec_now(MFA, S) -> entry_spec(MFA, S).
 
 %% Arms functions that may give a request its identity. {MFA, Spec} are as kprofd makes them
-%% (src/config/spec.c).
+%% (src/config/spec.c). With several nodes entries are armed later, when all nodes trace.
 -spec named_arm([{mfa(), [tuple()]}], #state{}) -> #state{}.
-named_arm(Specs,
+named_arm(Given,
           #state{profile = #profile{session = Session},
-                 requests = #requests{entries = Entries, marks = Marks}} = S) ->
+                 requests = #requests{entries = Entries, marks = Marks} = R} = S) ->
+    Specs = [{MFA, [named_clause(C, is_map_key(MFA, Entries), S) || C <- Spec]}
+             || {MFA, Spec} <- Given],
+    {OfEntries, Others} = lists:partition(fun({MFA, _}) -> is_map_key(MFA, Entries) end, Specs),
     [begin
-         pattern(Session, MFA,
-                 [named_clause(C, is_map_key(MFA, Entries), S) || C <- Spec]),
+         pattern(Session, MFA, Spec),
          kprof_oneshot:heed(0, S#state.profile)
-     end || {MFA, Spec} <- Specs, is_map_key(MFA, Entries) orelse lists:member(MFA, Marks)],
-    S.
+     end || {MFA, Spec} <- Others, lists:member(MFA, Marks)],
+    [pattern(Session, MFA, Spec) || is_alone(S), {MFA, Spec} <- OfEntries],
+    S#state{requests = R#requests{specs = maps:from_list(OfEntries)}}.
 
 named_clause({Head, Tests, Actions}, true,
              #state{guards = Guards, requests = #requests{attached = true}}) ->
@@ -161,13 +170,14 @@ identified(N, Identity, #state{requests = #requests{known = Known} = R} = S) ->
         _ -> unwanted(N, S)
     end.
 
+-spec named(pos_integer(), pos_integer() | wanted | unwanted, #state{}) -> #state{}.
 named(N, What, #state{requests = #requests{named = Named} = R} = S) ->
     S#state{requests = R#requests{named = Named#{N => What}}}.
 
 %% The end of such a request is not looked for: the next call of its entry begins another.
 unwanted(N, S0) ->
     #state{requests = #requests{open = Open} = R} = S = named(N, unwanted, S0),
-    S#state{requests = R#requests{open = maps:remove(N, Open)}}.
+    news({unwanted, N}, S#state{requests = R#requests{open = maps:remove(N, Open)}}).
 
 %% The client's answer.
 -spec answered(pos_integer(), IsWanted :: boolean(), #state{}) -> #state{}.
@@ -190,12 +200,26 @@ wanted(N, #state{requests = #requests{begun = Begun, max = Max}} = S) when Max >
     unwanted(N, S);
 wanted(N, S0) ->
     #state{requests = #requests{begun = Begun, open = Open, attached = Attached} = R} = S =
-        named(N, wanted, kprof_tracer_events:send({kprof_request, N}, S0)),
-    S1 = S#state{requests = R#requests{begun = Begun + 1}},
+        named(N, wanted, told_wanted(N, S0)),
+    S1 = begun_enough(S#state{requests = R#requests{begun = Begun + 1}}),
     case Attached orelse is_map_key(N, Open) of
         true -> S1;
         false -> one_ended(S1)
     end.
+
+%% With several nodes the client counts, and has to know the label before.
+told_wanted(N, S) ->
+    case is_alone(S) of
+        true -> kprof_tracer_events:send({kprof_request, N}, S);
+        false -> news({wanted, N}, S)
+    end.
+
+begun_enough(#state{requests = #requests{begun = Max, max = Max}} = S) ->
+    case is_alone(S) of
+        true -> full_soon(S);
+        false -> S
+    end;
+begun_enough(S) -> S.
 
 %% Is an answer of the client still to come?
 -spec is_asked(#requests{}) -> boolean().

@@ -4,15 +4,15 @@
 
 -export([numbered/1, word_tick/1, entry_spec/2, ends/1, messages_told/0, begins/8, warm/1,
          full_soon/1, full_look/1, passes/4, called/7, called_in/7, leaves/3, returned/3,
-         one_ended/1, gone/2, passed_by/1, passed/4, label/1, there/1, epochs/1, is_alone/1,
-         ended_elsewhere/2, tell_news/1, warm_look/2]).
+         one_ended/1, gone/2, passed_by/1, passed/4, label/1, there/1, epochs/1, epoch_of/2,
+         is_alone/1, news/2, ended_elsewhere/2, unwanted_elsewhere/2, tell_news/1, warm_look/2]).
 
 -import(kprof_injected, [now_ms/0, now_ns/0]).
 -import(kprof_oneshot, [tell_sentry/1]).
 -import(kprof_text, [refuse/2]).
 -import(kprof_tracer_early, [early_over/2, is_ours/2]).
 -import(kprof_tracer_events, [pass_over/2]).
--import(kprof_tracer_limits, [entry_arm/1, is_kprofds/1, is_unwanted/2, is_wanted/2,
+-import(kprof_tracer_limits, [entry_arm/1, is_kprofds/1, is_unwanted/2, is_wanted/2, named/3,
          numbered_by/2]).
 -import(kprof_tracer_owner, [works_for/3]).
 -import(kprof_word, [word_advance/1, word_begin/1, word_found/0, word_label/1]).
@@ -350,6 +350,12 @@ epochs([Own | Others]) -> {epoch(Own), maps:from_keys([epoch(E) || E <- Others],
 %% The label without the word.
 epoch(N) -> ?LABEL_TRACE bsl (?KIND_BITS - ?WORD_BITS) bor N.
 
+%% Entries that give identities make labels with a constant part, and may use the bits below it
+%% (KP_LABEL_SPARE): then the client chooses epochs that are such a constant.
+-spec epoch_of(integer(), #requests{}) -> integer().
+epoch_of(Label, #requests{named = all}) -> Label bsr ?WORD_BITS;
+epoch_of(Label, _) -> Label bsr ?CONST_BITS bsl (?CONST_BITS - ?WORD_BITS).
+
 %% With several nodes requests begin when all nodes trace, which the client knows.
 -spec is_alone(#state{}) -> boolean().
 is_alone(#state{requests = #requests{other_epochs = Others}}) -> map_size(Others) =:= 0;
@@ -360,11 +366,15 @@ is_alone(_) -> true.
 seen(Label,
      #state{requests = #requests{labels = Labels, other_epochs = Others, numbers = Given,
                                  elsewhere = Elsewhere} = R} = S)
-  when is_map_key(Label bsr ?WORD_BITS, Others), not is_map_key(Label, Labels),
+  when is_integer(Label), map_size(Others) > 0, not is_map_key(Label, Labels),
        Given < ?NUMBERS - 1 ->
-    N = Given + 1,
-    labelled(Label, N,
-             S#state{requests = R#requests{numbers = N, elsewhere = Elsewhere#{N => []}}});
+    case is_map_key(epoch_of(Label, R), Others) of
+        true ->
+            N = Given + 1,
+            labelled(Label, N,
+                     S#state{requests = R#requests{numbers = N, elsewhere = Elsewhere#{N => []}}});
+        false -> S
+    end;
 seen(_, S) -> S.
 
 -spec labelled(term(), non_neg_integer(), #state{}) -> #state{}.
@@ -377,6 +387,15 @@ ended_elsewhere(Label, S0) ->
         #state{requests = #requests{labels = #{Label := N}, elsewhere = Elsewhere} = R} = S ->
             S#state{requests = R#requests{elsewhere = maps:remove(N, Elsewhere)}};
         S -> S
+    end.
+
+%% Its node knows that it is not of the type that is wanted, or enough of these have begun.
+-spec unwanted_elsewhere(term(), #state{}) -> #state{}.
+unwanted_elsewhere(Label, S0) ->
+    S = ended_elsewhere(Label, S0),
+    case S#state.requests of
+        #requests{labels = #{Label := N}, named = #{}} when N > 0 -> named(N, unwanted, S);
+        _ -> S
     end.
 
 -spec news(tuple(), #state{}) -> #state{}.

@@ -21,7 +21,7 @@
          loads_watch/1, loads_watched/1]).
 -import(kprof_tracer_owner, [messages_look/1]).
 -import(kprof_tracer_requests, [ended_elsewhere/2, full_look/1, full_soon/1, is_alone/1,
-         passed_by/1, warm/1, warm_look/2, word_tick/1]).
+         passed_by/1, unwanted_elsewhere/2, warm/1, warm_look/2, word_tick/1]).
 -import(kprof_tracing, [session_create/2]).
 -import(kprof_vm_bugs, [collected_by_others/1, gc_shared/0]).
 -import(kprof_wanted, [how_many/1]).
@@ -217,6 +217,7 @@ command(go, #state{stage = ready} = S0) ->
     S;
 %% The request began in another node. Its label may not have been seen here yet.
 command({ended, Label}, #state{requests = #requests{}} = S) -> ended_elsewhere(Label, S);
+command({unwanted, Label}, #state{requests = #requests{}} = S) -> unwanted_elsewhere(Label, S);
 command(entries, #state{stage = tracing} = S0) ->
     is_alone(S0) orelse entry_arm(S0),
     warmed(warm(S0));

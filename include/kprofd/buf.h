@@ -37,6 +37,10 @@ void kp_buf_be32(struct kp_buf *b, uint32_t v);
 void kp_buf_varint(struct kp_buf *b, uint64_t v);
 /* The same of a signed number, as protobuf's sint64: 0, -1, 1, -2 ... */
 void kp_buf_zigzag(struct kp_buf *b, int64_t v);
+/* A field of a protobuf message: a number; one of 64 bits; bytes, a text or a message. */
+void kp_buf_pb_uint(struct kp_buf *b, unsigned field, uint64_t v);
+void kp_buf_pb_fixed(struct kp_buf *b, unsigned field, uint64_t bits);
+void kp_buf_pb_bytes(struct kp_buf *b, unsigned field, const void *p, size_t n);
 void kp_buf_be64(struct kp_buf *b, uint64_t v);
 void kp_buf_str(struct kp_buf *b, const char *s);
 void kp_buf_printf(struct kp_buf *b, const char *fmt, ...)

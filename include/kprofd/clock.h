@@ -37,6 +37,8 @@ kp_wall_ns kp_wall_end(kp_wall_ns start, kp_dur_ns lasted, kp_wall_ns now);
 
 kp_mono_ns kp_mono_now(void);
 kp_wall_ns kp_wall_now(void);
+/* How long a processor has worked for this thread. */
+kp_dur_ns kp_thread_worked(void);
 
 /* One moment by two clocks. */
 struct kp_moment {

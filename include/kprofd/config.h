@@ -20,17 +20,21 @@
 #define KP_ENTRY_MAX 64
 #define KP_IDENT_BYTES_MAX 256		/* bytes of a request type's part */
 #define KP_IDENT_LIST_MAX 48		/* elements of a string in a type */
+#define KP_TRACE_BYTES_MAX 64		/* of a traceparent: 55 and some of a later version */
 #define KP_LABELS_MAX 250		/* of calls; those of two tiers count twice */
 #define KP_PARTS_MAX (KP_LABELS_MAX + KP_TIER_MAX)	/* with each tier's _other */
 #define KP_PART_SEP ": "		/* between a tier's name and a label */
 /* A call's event has {KP_LABEL_TAG, Label} in the place of an identity. */
 #define KP_LABEL_TAG "_label"
+/* ... and {KP_TRACE_TAG, Traceparent, Identity}, if {trace_id, _} names that. */
+#define KP_TRACE_TAG "_trace"
+#define KP_SLO_MAX 20			/* objectives */
 #define KP_DIAG_MAX 50			/* errors kept for one file */
 /*
- * The default limit of the cost of profiling: one per cent of a node with two schedulers.
- * It allows all of some 600 requests a second of ten calls (cost.h), or slices of more.
+ * The default limit of the cost of profiling.  It allows all of some 500 requests a
+ * second of ten calls (cost.h), or slices of more.
  */
-#define KP_BUDGET 2			/* percent of one scheduler */
+#define KP_BUDGET 1			/* percent of one scheduler */
 /* A function that costs twice as much is probably a mistake in tiers.conf. */
 #define KP_HOT_SHARE 10			/* percent of one scheduler */
 
@@ -121,6 +125,17 @@ struct kp_overload {
 	uint32_t max_backlog;	/* default 75 percent of the store's queue */
 };
 
+/* So many of all are to take no longer than the limit, and not to fail. */
+struct kp_objective {
+	char *name;		/* of a tier, or a request type; _total: all requests */
+	bool tier;
+	bool computed;		/* a type that no clause returns as it stands */
+	kp_dur_ns limit;	/* of one call, or request */
+	double percent;		/* above 0, below 100 */
+	char *text;		/* "GET /orders within 200 ms"; no two are equal */
+	struct kp_pos pos;
+};
+
 struct kp_funs;	/* the parsed funs; private to src/config */
 
 struct kp_conf {
@@ -130,10 +145,12 @@ struct kp_conf {
 	size_t nentries;
 	struct kp_mfa_pat *finishes;
 	size_t nfinishes;
-	struct kp_funs *funs;	/* identity and label; NULL: neither */
+	struct kp_funs *funs;	/* identity, label, trace_id; NULL: none */
 	struct kp_sampling sampling;	/* default: per second, 1000 */
 	kp_dur_ns slow;			/* default 250 ms */
+	bool slow_always;		/* those between slices too, without tiers */
 	uint32_t keep_slowest;		/* per type and window; default 1 */
+	uint32_t keep_sampled;		/* by the caller, per window; default 0 */
 	/* Percent of one scheduler; 0: no limit. */
 	double budget;		/* of profiling; default KP_BUDGET */
 	double hot_share;	/* of one function's calls; default KP_HOT_SHARE */
@@ -149,6 +166,8 @@ struct kp_conf {
 	struct kp_overload overload;
 	struct kp_rewrite *rewrites;
 	size_t nrewrites;
+	struct kp_objective *slo;
+	size_t nslo;
 };
 
 /*
@@ -202,7 +221,8 @@ enum kp_mark {
 	KP_MARK_NONE,
 	KP_MARK_RUN,	/* starts a request, which ends with its return */
 	KP_MARK_SET,	/* starts a request that goes on after its return */
-	KP_MARK_CLEAR	/* ends a request of KP_MARK_SET */
+	KP_MARK_CLEAR,	/* ends a request of KP_MARK_SET */
+	KP_MARK_TRACE	/* has a traceparent for the request that it is called in */
 };
 
 enum kp_mark kp_mark(const struct kp_mfa *f);
@@ -223,6 +243,7 @@ enum kp_shape { KP_SHAPE_NONE, KP_SHAPE_TYPES, KP_SHAPE_VALUES };
 struct kp_spec_params {
 	uint32_t one_in;	/* sampling: 1 = every request */
 	bool sliced;		/* every request, each of which stands for one_in */
+	bool watch;		/* entries between slices: how long they take, no token */
 	uint64_t label_const;	/* bits 42..51 of the label, in place (label.h) */
 	bool exact;		/* add {exception_trace} */
 	bool gc_shared;		/* of the target: see kp_conf_gc() */
@@ -295,5 +316,7 @@ bool kp_clause_takes(const struct kp_conf *c, uint32_t i,
     const struct kp_mfa *f);
 /* Returns whether a call of this function may name a request type. */
 bool kp_spec_names(const struct kp_conf *c, const struct kp_mfa *f);
+/* Returns whether it may have a traceparent, by {trace_id, _}. */
+bool kp_spec_traces(const struct kp_conf *c, const struct kp_mfa *f);
 
 #endif

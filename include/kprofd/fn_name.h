@@ -31,9 +31,25 @@ const char *fn_pat(char *text, size_t n, const struct kp_mfa_pat *p);
  */
 const char *fn_shown(char *text, size_t n, const char *name);
 /*
+ * For people only: a part of a function that the compiler made a function is called after
+ * the one that holds it, "formatter:html/1 (list comprehension)" for
+ * formatter:'-html/1-lc$^0/1-0-'/1, and "... (fun 2)" is its second part.  Others are
+ * written as fn_name() does, and so are anonymous functions of Elixir.
+ */
+void fn_read_put(struct kp_buf *b, const char *mod, const char *fun,
+    uint32_t arity);
+/* The same of what fn_name() wrote: returns text, or name as it is. */
+const char *fn_read(char *text, size_t n, const char *name);
+/*
  * Returns the label behind such a name, with what is before it: " [users]", or "" if
  * it has none; *arity: where its arity begins.  NULL: it has no arity.
  */
 const char *fn_label(const char *name, const char **arity);
+/*
+ * Returns the module in such a name of n bytes, and sets *n to the module's length.  It
+ * ends at the first colon; in Elixir's form, MyApp.Repo.all/2, at the last dot before the
+ * function, whose name has a small first letter.  Any other text is returned whole.
+ */
+const char *fn_module(const char *name, size_t *n);
 
 #endif

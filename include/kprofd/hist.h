@@ -48,6 +48,17 @@ int32_t kp_hist_bucket(kp_dur_ns d);
 double kp_hist_lower(int32_t i);
 double kp_hist_upper(int32_t i);
 /*
+ * Octaves, for what needs no finer classes: number n > 0 has the durations in
+ * (2^(n-31), 2^(n-30)] s, those of KP_HIST_PER_OCTAVE buckets; 0 stands for a duration
+ * that is not known.
+ */
+#define KP_HIST_OCTAVES 64	/* the last one, of INT64_MAX ns */
+uint8_t kp_hist_octave(kp_dur_ns d);
+/* Returns its longest duration; 0 of number 0. */
+kp_dur_ns kp_hist_octave_end(unsigned octave);
+/* Returns how many durations are in these octaves, with both. */
+uint64_t kp_hist_octaves(const struct kp_hist *h, unsigned from, unsigned to);
+/*
  * Add a duration `weight` times, or another histogram.  KP_ENOMEM, or KP_ELIMIT
  * if the count would exceed 2^64 - 1: h is unchanged.
  */
@@ -55,6 +66,12 @@ enum kp_err kp_hist_add(struct kp_hist *h, kp_dur_ns d, uint64_t weight);
 enum kp_err kp_hist_merge(struct kp_hist *h, const struct kp_hist *from);
 /* Subtracts one that was merged before; else KP_EFORMAT, h unchanged. */
 enum kp_err kp_hist_take(struct kp_hist *h, const struct kp_hist *from);
+/*
+ * Returns how many durations are at most d.  Where d is inside a bucket, this is an
+ * estimate: there are at least *low of them, and at most *high.
+ */
+double kp_hist_within(const struct kp_hist *h, kp_dur_ns d, uint64_t *low,
+    uint64_t *high);
 /* Returns the q-quantile (0 <= q <= 1, nearest rank) in ns; 0 when empty. */
 kp_dur_ns kp_hist_quantile(const struct kp_hist *h, double q);
 /*
@@ -64,10 +81,10 @@ kp_dur_ns kp_hist_quantile(const struct kp_hist *h, double q);
 kp_dur_ns kp_hist_quantile_within(const struct kp_hist *h, double q,
     kp_dur_ns min, kp_dur_ns max);
 /*
- * Returns the standard deviation divided by the mean, right to about 1 %; 0
+ * Returns the standard deviation in ns, right to about 1 % of the mean, and sets that; 0
  * when empty.
  */
-double kp_hist_spread(const struct kp_hist *h);
+double kp_hist_deviation(const struct kp_hist *h, double *mean);
 /* Appends the stored form, without zeros at either end. */
 void kp_hist_write(const struct kp_hist *h, struct kp_buf *out);
 /* Replaces h by the stored form of all n bytes.  On error h is unchanged. */

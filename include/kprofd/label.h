@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #define KP_LABEL_SPARE (UINT64_C(1) << 41)
+#define KP_LABEL_EPOCH_SHIFT 32
 #define KP_LABEL_CONST_SHIFT 42
 #define KP_LABEL_KIND_SHIFT 52
 #define KP_LABEL_SIGN_SHIFT 53

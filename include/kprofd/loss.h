@@ -106,6 +106,8 @@ enum kp_loss {
 	KP_LOSS_STACK_OTHER,	/* samples: counted with the stack _other */
 	KP_LOSS_CONNECTING,	/* requests: in flight when a node connected */
 	KP_LOSS_TWICE,		/* requests: counted, and the one around each, too */
+	KP_LOSS_TIMED,		/* requests: of those that sampling passed over, ended
+				   with their time and type known */
 	KP_LOSS_COUNT
 };
 
@@ -118,7 +120,7 @@ const char *kp_loss_help(enum kp_loss cause);
 
 /* What the sums by unit mean, in the exports. */
 #define KP_LOST_REQUESTS "Requests that are not in the figures, or not whole " \
-	"(sampled_out: the others stand for them)."
+	"(sampled_out: the others stand for them; timed: part of these)."
 #define KP_LOST_CALLS "Calls that are not in the figures, or not whole."
 #define KP_LOST_MESSAGES "Messages whose wait in a mailbox is not in the figures."
 #define KP_LOST_SAMPLES "Samples of stacks that are not in the figures, or not " \

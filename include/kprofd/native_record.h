@@ -127,6 +127,14 @@ kp_native_records(uint32_t term_bytes)
 	    (uint32_t)sizeof(struct kp_native_record);
 }
 
+/* Returns whether it begins a request that counts: one without a token is only timed. */
+static inline bool
+kp_native_begins(const struct kp_native_record *r)
+{
+	return r->kind == KP_NATIVE_ENTRY &&
+	    (r->label != 0 || (r->flags & KP_NATIVE_FOREIGN) != 0);
+}
+
 /* Returns the bytes of a record in a chunk, with the rest of a definition. */
 static inline uint32_t
 kp_native_bytes(const struct kp_native_record *rec, int mixed)

@@ -72,6 +72,26 @@ kp_outcome_timed(enum kp_outcome o)
 	return o == KP_RETURNED || o == KP_RAISED || o == KP_UNKNOWN;
 }
 
+/*
+ * The span of the application's own trace that a request is a child of, by
+ * {trace_id, fun ... end}, as a traceparent of version 00: "" if none is known.
+ */
+#define KP_TRACEPARENT 56	/* with a NUL: 00-TRACE-SPAN-FLAGS */
+#define KP_TRACE_ID_AT 3	/* 32 hexadecimal digits */
+#define KP_TRACE_ID_LEN 32
+#define KP_TRACE_SPAN_AT 36	/* 16 of them */
+
+/*
+ * Reads n bytes, which are untrusted, as W3C Trace Context says ("traceparent Header
+ * Field Values"): later versions by the fields that they have in common with version 00.
+ * Of the flags only `sampled` is kept.  False: it is invalid, and out is "".
+ */
+bool kp_traceparent_parse(char out[KP_TRACEPARENT], const void *p, size_t n);
+/* Is it the id of a trace, as a traceparent has it? */
+bool kp_is_trace_id(const char *s);
+/* Is it known, and did the caller sample the trace? */
+bool kp_traceparent_sampled(const char *traceparent);
+
 /* A function that events name. */
 struct kp_fn {
 	const char *text;	/* "db:query/2"; lives as long as kp_requests */
@@ -124,6 +144,14 @@ struct kp_pause {
 };
 
 /*
+ * How long a call's process was scheduled out, or collected garbage, in its self time, in
+ * ns.  Of stored calls -1: it was not measured.
+ */
+struct kp_call_pauses {
+	kp_dur_ns out, gc;
+};
+
+/*
  * All times are by the clock of `node`.  Those of calls on other nodes are as
  * exact as the offsets; durations are as measured there.
  */
@@ -132,7 +160,11 @@ struct kp_request {
 	uint64_t nodes;		/* bit n: it may have calls on node n */
 	kp_target_ns start;
 	uint32_t identity;	/* KP_IDENT_NONE if nothing named it */
-	uint32_t weight;	/* requests it stands for, >= 1 */
+	/*
+	 * Requests it stands for.  0: none, one that began between slices of time, of
+	 * which only the entry was seen; it may be handed on in the middle of others.
+	 */
+	uint32_t weight;
 	uint8_t outcome;	/* of the request: its entry call's, or finish's */
 	uint8_t node;		/* of its entry */
 	bool expired;		/* no end came: it counts as lost */
@@ -145,16 +177,21 @@ struct kp_request {
 				   its identity says so */
 	bool was_queued;
 	uint64_t id;		/* unique among those of its kp_requests */
+	char traceparent[KP_TRACEPARENT];	/* its own, or of the request that it began in */
 	const struct kp_pause *pauses;	/* by process in order of time */
 	uint32_t npauses;
 };
 
+/* The octave of its duration as the histogram of its type has it (hist.h); 0: none. */
+uint8_t kp_request_octave(const struct kp_request *rq);
+
 /*
- * A call that began after its request closed, or outlasts it.  Its times are by
- * its node's clock.
+ * A call that began after its request closed, or outlasts it; or one that nobody can
+ * tell the request of, which is lost (crossed).  Its times are by its node's clock.
  */
 struct kp_late_call {
 	uint32_t identity, weight, fn;
+	bool crossed;		/* no end, no identity; its token's request's weight */
 	uint8_t outcome, node;
 	uint32_t outlasts;	/* as in struct kp_call: its request has it, too,
 				   up to limit; 0: it began later */
@@ -372,6 +409,7 @@ struct kp_closed_request {
 	uint32_t identity, weight;
 	uint32_t node;		/* of its entry */
 	kp_target_ns end;	/* by the clock of that */
+	uint8_t octave;		/* of its duration (hist.h) */
 };
 
 /* Finds a request by its label; *c is set if it has closed or was abandoned. */
@@ -402,8 +440,9 @@ bool kp_requests_convert(const struct kp_requests *rs, uint32_t from,
 
 /* Valid until the next event, which may move the table. */
 const struct kp_fn *kp_requests_fn(const struct kp_requests *rs, uint32_t fn);
-/* The type's text, valid as long as rs lives. */
+/* The type's text, valid as long as rs lives; and how many there are, from 0 on. */
 const char *kp_requests_identity(const struct kp_requests *rs, uint32_t id);
+uint32_t kp_requests_identities(const struct kp_requests *rs);
 /*
  * The parts of tiers that calls with a label are of, numbered from 0 as they are seen,
  * and their names, "db: users".  KP_LABELS_MAX of them; the rest is "db: _other".

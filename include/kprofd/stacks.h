@@ -34,6 +34,11 @@ enum kp_stack_state {
 	KP_STACK_NOT_SEEN,	/* it did not answer in time: no stack */
 	KP_STACK_STATES
 };
+/* Bits of those in which a process works: it runs, or would if it could. */
+#define KP_STACK_WORKING (1u << KP_STACK_RUNNING | 1u << KP_STACK_RUNNABLE | \
+	1u << KP_STACK_GC)
+/* Where the VM cuts stacks, unless the application sets backtrace_depth. */
+#define KP_STACK_DEPTH 8u
 
 /* Returns its name for people and the database: "in a call". */
 const char *kp_stack_state_name(enum kp_stack_state s);

@@ -49,8 +49,9 @@
  * worker again.  The answer has that one's token, or none if sampling passed that
  * request over; what the process then does is not seen.  So each call that came with
  * another's token, in a request of weight w, stands for w - 1 that came with none:
- * strayed counts them where w > 1, and missed estimates the others, weighted.
- * counted is the VM's count.
+ * strayed counts them where w > 1, and missed estimates the others, weighted.  In
+ * type "_total" both also have the calls that are lost because nobody can tell their
+ * request (crossed).  counted is the VM's count.
  *
  * gc and out are parts of self: the process of a call was collecting garbage,
  * or scheduled out, while the call waited for no other.  The rest is work.
@@ -156,6 +157,7 @@ struct kp_stack_cell {
 	const char *identity;		/* borrowed, as above */
 	const char *path, *frames;	/* owned by the window */
 	uint8_t state;			/* enum kp_stack_state */
+	uint8_t octave;			/* of the request's duration (hist.h) */
 	uint64_t samples;
 	kp_dur_ns time;			/* estimated, of processes */
 	kp_dur_ns w_time;		/* each multiplied by its weight */
@@ -167,6 +169,7 @@ struct kp_window {
 	kp_wall_ns start, end;
 	uint64_t entry_calls;		/* the VM's own count; 0 if unknown */
 	uint64_t sampled;		/* requests assembled */
+	int otp;			/* the node's release; 0: not known */
 	struct kp_losses losses;
 	struct kp_cost cost;		/* of the target */
 	/* "_total" first, then tiers in conf's order; in each by type. */
@@ -175,7 +178,7 @@ struct kp_window {
 	/* If messages are timed: by receiver, then type. */
 	struct kp_wait_cell *waits;
 	size_t nwaits;
-	/* If stacks are sampled; in no order, and no two have all four keys. */
+	/* If stacks are sampled; in no order, and no two have all five keys. */
 	struct kp_stack_cell *stacks;
 	size_t nstacks;
 	char *stack_texts;	/* owns the texts of stacks */
@@ -245,6 +248,8 @@ enum kp_err kp_wait_cell_merge(struct kp_wait_cell *to,
     const struct kp_wait_cell *from);
 
 void kp_window_free(struct kp_window *w);
+/* How long an agent was there to count requests. */
+kp_dur_ns kp_window_counted(const struct kp_window *w);
 
 struct kp_stats;
 
@@ -261,6 +266,7 @@ void kp_stats_names(struct kp_stats *st, const struct kp_requests *rs);
 
 /* Sets whether garbage collection is measured on its node: kp_conf_gc(). */
 void kp_stats_set_gc(struct kp_stats *st, bool gc_shared);
+bool kp_stats_has_gc(const struct kp_stats *st);
 
 /*
  * by_node, borrowed: KP_NODES_MAX pointers to the nodes' kp_stats, or NULL;
@@ -305,5 +311,11 @@ struct kp_window *kp_stats_copy(const struct kp_stats *st, kp_wall_ns start,
  * rq->ncalls.  KP_ENOMEM: do not use self.
  */
 enum kp_err kp_request_self(const struct kp_request *rq, kp_dur_ns *self);
+/*
+ * Computes the pauses of each call, whose self times kp_request_self() gave, as far as
+ * they were measured (kp_stats_has_gc(), {scheduling, true}).  KP_ENOMEM: do not use pauses.
+ */
+enum kp_err kp_request_pauses(const struct kp_request *rq, const kp_dur_ns *self,
+    struct kp_call_pauses *pauses);
 
 #endif

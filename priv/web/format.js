@@ -20,6 +20,14 @@ export const el = (tag, props = {}, ...children) => {
 	return e;
 };
 
+// Saves a text as a file of the user's.
+export function save(name, text) {
+	const url = URL.createObjectURL(new Blob([text]));
+
+	el("a", { href: url, download: name }).click();
+	URL.revokeObjectURL(url);
+}
+
 const digits = (v) => v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2);
 
 export const ms = (v) => {
@@ -34,11 +42,34 @@ export const ms = (v) => {
 	return v < 10000 ? `${digits(v)} ms` : `${digits(v / 1e3)} s`;
 };
 
+// How long requests took, by powers of two of a second: `octave` is that of the end of the
+// one that a time is in.  "250ms,1000ms", as the API has it, up to Infinity: "250ms".
+export const octave = (time) => Math.ceil(Math.log2(time / 1e3) - 1e-9);
+export const octaveEnd = (n) => 2 ** n * 1e3;
+const whole = (v, round) => v % 1 === 0 ? `${v}ms` : `${round(v * 1e3)}us`;
+export const tookParam = (over, most) => `${whole(over, Math.ceil)}${most < Infinity ? `,${whole(Math.max(most, 1e-3), Math.floor)}` : ""}`;
+export const slower = (time) => tookParam(octaveEnd(octave(time) - 1), Infinity);
+
+// Its ends, rounded outwards as the server does; null: it is malformed.
+export function tookEnds(text) {
+	const parts = /^(\d{1,9})(us|ms|s)(?:,(\d{1,9})(us|ms|s))?$/.exec(text);
+	const inMs = (n, unit) => n * { us: 1e-3, ms: 1, s: 1e3 }[unit];
+	const [over, most] = parts === null ? [0, 0] : [inMs(parts[1], parts[2]), parts[3] ? inMs(parts[3], parts[4]) : Infinity];
+
+	return over < most ? [over > 0 ? octaveEnd(Math.floor(Math.log2(over / 1e3) + 1e-9)) : 0, most < Infinity ? octaveEnd(octave(most)) : most] : null;
+}
+
+// Of an answer of the API, whose ends may be null.
+export const tookWords = (over, most) => [...over > 0 ? [`over ${ms(over)}`] : [], ...most !== null && most < Infinity ? [`up to ${ms(most)}`] : []].join(", ") || "any time";
+
 export const count = (v) => v === null || v === undefined ? "–" :
 	Math.round(v).toLocaleString("en-US").replaceAll(",", " ");
 
 export const rate = (v) => v === null || v === undefined ? "–" :
 	v === 0 ? "0" : v >= 1000 ? count(v) : v >= 0.01 ? digits(v) : v.toPrecision(2);
+
+// A second of the time in which an answer's requests were counted.
+export const rateOf = (n, answer) => answer.counted_ms > 0 ? rate(n / (answer.counted_ms / 1e3)) : "–";
 
 // How many raised: a share, "at least", or not seen. If requests were sampled it is
 // an estimate, not a bound.
@@ -67,11 +98,13 @@ export const requestsOf = (r, row) => row === undefined ? undefined :
 // Marks an estimate with ~.
 export const estimate = (of, text) => `${of.known ? "" : "~"}${text(of.n)}`;
 
-// How near the true figure is in 95 of 100 cases, of a figure and its interval's ends: " ±3 %".
-export function within(v, ends) {
+// How near the true figure is in 95 of 100 cases, of a figure and a cell's interval of this
+// name, to stand behind it: ±3 %; []: nothing was estimated, or it is not known.
+export function near(v, cell, key) {
+	const ends = cell?.intervals?.[key];
 	const far = ends && v > 0 ? Math.max(ends[1] / v, v / ends[0]) - 1 : 0;
 
-	return far <= 0 ? "" : far > 1 ? " ±>100 %" : ` ±${percent(far)}`;
+	return far <= 0 ? [] : [el("small", { class: "soft" }, far > 1 ? " ±>100 %" : ` ±${percent(far)}`)];
 }
 
 const PLAIN = /^(?!_$)(?:[a-z_]\w*[?!]?|[-+*\/!^~<>=&|@]+)$/;
@@ -92,22 +125,50 @@ export function fnName(call) {
 
 const pad = (n) => String(n).padStart(2, "0");
 
-export const clock = (date) => {
-	const d = new Date(date);
+// Times are in the browser's zone, or in UTC.
+let utc = false;
 
-	return `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
+export function useUtc(on) {
+	utc = on;
+}
+
+export const inUtc = () => utc;
+
+// Ahead of UTC, in minutes.
+const ahead = (date) => utc ? 0 : -new Date(date).getTimezoneOffset();
+
+// A date whose parts in UTC are those to show.
+const moved = (date) => new Date(new Date(date).getTime() + ahead(date) * 60e3);
+
+export const clock = (date) => {
+	const d = moved(date);
+
+	return `${pad(d.getUTCHours())}:${pad(d.getUTCMinutes())}:${pad(d.getUTCSeconds())}`;
 };
 
 export const day = (date) => {
-	const d = new Date(date);
+	const d = moved(date);
 
-	return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())}`;
+	return `${d.getUTCFullYear()}-${pad(d.getUTCMonth() + 1)}-${pad(d.getUTCDate())}`;
 };
 
-// Local time in the format of <input type="datetime-local">.
+// A time as <input type="datetime-local"> has it, and back; without a time NaN.
 export const field = (date) => `${day(date)}T${clock(date)}`;
+export const fromField = (text) => Date.parse(utc ? `${text}Z` : text);
 
 export const when = (date) => `${day(date)} ${clock(date)}`;
+
+// The zone of a time that stands alone: "UTC", "UTC+02:00".
+export const zone = (date) => {
+	const m = ahead(date);
+
+	return m === 0 ? "UTC" : `UTC${m > 0 ? "+" : "-"}${pad(Math.floor(Math.abs(m) / 60))}:${pad(Math.abs(m) % 60)}`;
+};
+
+export const zoned = (date) => `${when(date)} ${zone(date)}`;
+
+// The clocks may have been changed between the two.
+export const between = (from, to) => `${zone(from) === zone(to) ? when(from) : zoned(from)} to ${zoned(to)}`;
 
 export const span = (s) => {
 	const parts = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];

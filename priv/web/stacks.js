@@ -1,8 +1,10 @@
 // stacks.js - the view of sampled stacks: a flame graph, root at the top, and the same
 // as a table.  The graph has one focus of its own, which keys move, and one zoom.
-import { color, tierColor } from "./charts.js";
-import { NOT_SEEN, STATES, build, choice, counterpart, family, folded, functions, interval, label, layout, lineage, search, speedscope } from "./flame.js";
-import { count, el, identityName, ms, percent, wholeTier } from "./format.js";
+// Compared with others (root.then), both show by how much a request differs.  A request that
+// was traced whole is shown, too: its answer is `exact`, and has calls for samples.
+import { color, ink, tierColor } from "./charts.js";
+import { STATES, WAITS, build, choice, counterpart, difference, differing, family, folded, functions, interval, label, layout, lineage, perRequest, search, speedscope, statesShown, statesText } from "./flame.js";
+import { between, count, el, identityName, ms, percent, save, tookWords, wholeTier, zoned } from "./format.js";
 import { state } from "./state.js";
 
 const ROW = 20;			// height of a box, in px
@@ -17,15 +19,31 @@ let boxes = [], hits = null;
 let all = false;		// the table has all functions
 let change = () => {};
 
-const about = (v) => `~${ms(v)}`;
-const shown = () => answer.stacks.filter((s) => state.states === "" || state.states.split(",").includes(s.state));
+// Per request of what has this time: all, or a type.
+function about(v, requests = root.requests) {
+	const each = perRequest(v, requests);
+
+	return each === null ? ms(null) : `${answer.exact ? "" : "~"}${ms(each)}`;
+}
+
+function shown({ stacks } = answer) {
+	const states = statesShown(state.states);
+
+	return stacks.filter((s) => states.includes(s.state));
+}
+
+// The sides of a comparison.
+const SIDES = { nodes: ["here", "on the other nodes"], types: ["in these", "in the other types"], durations: ["in these", "in the others"] };
+const sides = () => SIDES[state.compare] ?? ["now", "then"];
+const signed = (v) => `${v < 0 ? "−" : "+"}${ms(Math.abs(v))}`;
+const differs = (node) => node.differs ??= difference(node, root);
 
 // ---- words
 
-function range(figure) {
-	const ends = interval(figure);
+function range(figure, requests = root.requests) {
+	const ends = requests > 0 ? interval(figure) : null;
 
-	return ends === null ? "–" : `${ms(ends[0])} to ${ms(ends[1])}`;
+	return ends === null ? "–" : ends.map((v) => ms(v / requests)).join(" to ");
 }
 
 // "running 12 %, waiting 88 %": the largest first.
@@ -34,35 +52,94 @@ const statesOf = ({ states, ms: whole }) => Object.entries(states).sort((a, b) =
 
 const KINDS = { type: "request type", tier: "tier", frame: "function" };
 
+function compared(node) {
+	const d = differs(node), [now, then] = sides();
+
+	return [label(node), d === null ? "no request ended on one side" : [KINDS[node.kind],
+		`~${ms(d.now)} a request ${now}, ~${ms(d.then)} ${then}: ${d.sure ? signed(d.by) : "no more than chance"} (99.9 %: ${signed(d.low)} to ${signed(d.high)})`].filter(Boolean).join(": "),
+	`samples: ${count(node.samples)} ${now}, ${count(node.then.samples)} ${then}`, ...node.samples > 0 ? [`${now}: ${statesOf(node)}`] : []];
+}
+
+// Of a trace each node has the samples of one stack, which are its calls.
+const callsOf = (node) => node.samples - node.children.reduce((n, c) => n + c.samples, 0);
+
+function exactly(node) {
+	const kind = node.kind === "tier" ? "process" : KINDS[node.kind];
+
+	return [label(node), `${[kind, about(node.ms)].filter(Boolean).join(": ")}, ${percent(node.ms / (root.ms || 1))} of what is shown`,
+		...node.kind === "frame" ? [`${count(callsOf(node))} ${callsOf(node) === 1 ? "call" : "calls"}`] : [], statesOf(node)];
+}
+
 function describe(node) {
-	return [label(node), [KINDS[node.kind], `${about(node.ms)}, ${percent(node.ms / root.ms)} of what is shown`].filter(Boolean).join(": "),
-		`95 %: ${range(node)}; ${count(node.samples)} ${node.samples === 1 ? "sample" : "samples"}`, statesOf(node),
+	if (answer.exact)
+		return exactly(node);
+	if (root.then !== null)
+		return compared(node);
+	return [label(node), [KINDS[node.kind], `${about(node.ms, node.requests)} a request, ${percent(node.ms / root.ms)} of what is shown`].filter(Boolean).join(": "),
+		`95 %: ${range(node, node.requests)}; ${count(node.samples)} ${node.samples === 1 ? "sample" : "samples"}, ~${count(node.requests)} requests`, statesOf(node),
 		...node.cut ? ["It may have been called by others, which the VM did not show."] : []];
 }
 
+const leftOut = ({ left_out: left }, where = "") => left.stacks > 0 ?
+	[`Left out${where}: the ${count(left.stacks)} stacks with least time (${about(left.ms)}). Choose a shorter range or a request type to see them.`] : [];
+
+// Which durations its requests had, if that was asked for.
+const durations = ({ took, untimed }) => took === null || took === undefined ? [] : [`Requests that took ${tookWords(took.over_ms, took.to_ms)}${root.then !== null && state.compare === "durations" ? ", against those that took another time" : ""}.`,
+	...untimed > 0 ? [`Left out: ${count(untimed)} samples of requests whose end was not seen, so that it is not known how long they took.`] : []];
+
+function comparison() {
+	const d = differs(root), all = [answer, answer.versus];
+
+	return [...durations(answer), ...d === null ? ["No request ended on one side, so there is no time per request to compare."] :
+		[`Of processes' time a request takes ~${ms(d.now)} ${sides()[0]} and ~${ms(d.then)} ${sides()[1]}: ${d.sure ? signed(d.by) : "no more of a difference than chance"} (99.9 %: ${signed(d.low)} to ${signed(d.high)}).`],
+	...all.map((side, i) => `${sides()[i]}: ${side.from === null ? "nothing is stored" : `${between(Date.parse(side.from), Date.parse(side.to))}, ~${count([root, root.then][i].requests)} requests, ${count([root, root.then][i].samples)} samples`}.`),
+	...all.flatMap((side, i) => leftOut(side, ` ${sides()[i]}`)),
+	"Chance makes one of 1000 boxes differ; samples of one long request depend on each other, which makes it more."].join(" ");
+}
+
+// Of a request that was traced whole: its remarks say what is missing.
+function exactSummary() {
+	const { length_ms: length, events, left_out: left } = answer.exact;
+
+	return [`One request of type ${identityName(answer.exact.identity)} on ${answer.exact.nodes.join(", ")}, traced whole at ${zoned(Date.parse(answer.exact.since))}: ` +
+		`${count(events)} events in ${ms(length)}. Times are exact, with what tracing added to each call. Widths add up the time of all processes; ` +
+		"waits, which “waits” shows, are those of callers and of servers, these also for 0.2 s after the request's end.",
+	...left.nodes > 0 ? [`Left out: ${count(left.nodes)} boxes with least time, ${ms(left.ms)} in all, which is in those that called them.`] : [],
+	`kprofd's own tracing paused for ${ms(answer.exact.away_ms)} meanwhile.`, ...answer.exact.remarks.map(sentence)].join(" ");
+}
+
 function summary() {
-	const { left_out: left } = answer;
+	if (answer.exact)
+		return exactSummary();
+	if (root.then !== null)
+		return comparison();
 	const unseen = answer.not_seen / (answer.samples || 1);
 
-	return [...reason(), `${about(root.ms)} of processes' time (95 %: ${range(root)}), estimated from ${count(root.samples)} of ${count(answer.samples)} samples.`,
+	return [...reason(), ...durations(answer), `${about(root.ms)} of processes' time a request (95 %: ${range(root)}), estimated from ${count(root.samples)} of ${count(answer.samples)} samples and ~${count(root.requests)} requests.`,
+		...WAITS.some((s) => !statesShown(state.states).includes(s)) ? ["Not all waits are shown: a process that waits for another that works does not make the request longer by both."] : [],
+		...root.requests > 0 ? [] : ["No request ended here in this time, so there is no time per request: choose a longer range, or the nodes where requests begin."],
 		answer.not_seen > 0 ? `Not seen: ${count(answer.not_seen)} samples (${percent(unseen)}), whose process did not answer within 5 ms.` : "Every process that was asked was seen.",
 		...answer.dropped > 0 ? [`Of ${count(answer.dropped)} samples the stack was not kept ("other stacks").`] : [],
-		...left.stacks > 0 ? [`Left out: the ${count(left.stacks)} stacks with least time (${about(left.ms)}). Choose a shorter range or a request type to see them.`] : [],
-		`A stack has at most ${answer.depth} frames here: the VM shows the innermost, as many as its backtrace_depth (8 unless the application sets it). … marks where there may be more.`].join(" ");
+		...leftOut(answer),
+		`A stack has at most ${answer.depth} frames here: the VM shows the innermost, as many as its backtrace_depth (8 unless the application sets it). … marks where there may be more${answer.cut > 0 ? `: ${count(answer.cut)} samples (${percent(answer.cut / answer.samples)}) have as many` : ""}. A function that calls itself is one box.`].join(" ");
 }
 
 // ---- the graph
 
-// Black or white, whichever is easier to read on it.
-function ink(fill) {
-	const [r, g, b] = [1, 3, 5].map((i) => (Number.parseInt(fill.slice(i, i + 2), 16) / 255) ** 2.2);
-
-	return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000000" : "#ffffff";
-}
-
 const PLAIN = { all: "line", type: "grid", unseen: "grid" };
 
+// From grey to a colour, which is full where the time is twice or half of the other's.
+function shade(d) {
+	const channels = (name) => [1, 3, 5].map((i) => Number.parseInt(color(name).slice(i, i + 2), 16));
+	const grey = channels("f5"), full = channels(d?.by > 0 ? "c5" : "c1");
+	const part = d?.sure ? 0.4 + 0.6 * Math.min(1, Math.abs(Math.log2(d.now / d.then))) : 0;
+
+	return `#${grey.map((g, i) => Math.round(g + part * (full[i] - g)).toString(16).padStart(2, "0")).join("")}`;
+}
+
 function fillOf(node) {
+	if (root.then !== null)
+		return shade(differs(node));
 	if (node.kind === "tier")
 		return color(tierColor(tiers.indexOf(wholeTier(node.name)) + 1));
 	return color(node.kind === "frame" ? `f${choice(family(node.name), FAMILIES)}` : PLAIN[node.kind]);
@@ -100,7 +177,8 @@ function stripe(ctx, x, y, w) {
 function drawBox(ctx, { node, x, w }, palette) {
 	const y = node.depth * ROW;
 	const key = `${node.kind} ${node.kind === "frame" ? family(node.name) : node.name}`;
-	const fill = palette[key] ??= fillOf(node);
+	const fill = root.then === null ? palette[key] ??= fillOf(node) : fillOf(node);
+	const by = root.then !== null && differs(node)?.sure ? `${signed(node.differs.by)} ` : "";
 	const dim = hits && !hits.found.has(node) ? 0.3 : node.depth < zoom.depth ? 0.6 : 1;
 
 	ctx.globalAlpha = dim;
@@ -111,7 +189,7 @@ function drawBox(ctx, { node, x, w }, palette) {
 	ctx.globalAlpha = 1;
 	if (w > TEXT_PX) {
 		ctx.fillStyle = dim < 1 ? palette.text : ink(fill);
-		ctx.fillText(fit(ctx, label(node), w - 8), x + 4, y + ROW / 2);
+		ctx.fillText(fit(ctx, by + label(node), w - 8), x + 4, y + ROW / 2);
 	}
 }
 
@@ -217,19 +295,31 @@ function press(e) {
 
 // ---- the table
 
-const COLUMNS = [["function", "left"], ["tier", "left"], ["itself", "", "time that it was the innermost function"], ["95 %", "", "chance alone decides which moments are sampled"],
-	["samples", ""], ["on the stack", "", "time that it was anywhere on a stack"], ["states, while innermost", "left"]];
+const COLUMNS = [["function", "left"], ["tier", "left"], ["itself, a request", "", "time that it was the innermost function"], ["95 %", "", "chance alone decides which moments are sampled"],
+	["samples", ""], ["on the stack, a request", "", "time that it was anywhere on a stack"], ["states, while innermost", "left"]];
+
+const EXACT = [["function", "left"], ["process", "left"], ["own", "", "time in the function itself"], ["calls", ""], ["accumulated", "", "with what it called"], ["states, by own time", "left"]];
+
+const figures = (r) => [el("td", {}, r.samples > 0 ? about(r.ms) : "–"), ...answer.exact ? [] : [el("td", { class: "soft" }, range(r))], el("td", {}, count(r.samples)),
+	el("td", {}, about(r.within)), el("td", { class: "left states" }, statesOf(r))];
+
+const differences = ({ differs: d, samples, then }) => [el("td", {}, `~${ms(d.now)}`), el("td", {}, `~${ms(d.then)}`),
+	el("td", { class: d.sure ? d.by > 0 ? "up" : "down" : "soft" }, d.sure ? signed(d.by) : "no more than chance"),
+	el("td", { class: "soft" }, `${signed(d.low)} to ${signed(d.high)}`), el("td", {}, `${count(samples)}, ${count(then.samples)}`)];
 
 function showTable(stacks) {
-	const rows = functions(stacks, state.lines !== "");
+	const lines = state.lines !== "", other = root.then !== null;
+	const rows = other ? differing(stacks, shown(answer.versus), root, lines) : functions(stacks, lines);
+	const columns = other ? [...COLUMNS.slice(0, 2), ...sides().map((s) => [`a request ${s}`, ""]), ["difference", ""],
+		["99.9 %", "", "chance alone decides which moments are sampled"], ["samples", ""]] : answer.exact ? EXACT : COLUMNS;
 	const host = document.querySelector("#s-stacks .scroll");
 
+	$("functions-by").textContent = other ? "that differ most, by the time that they were innermost" : "by the time that they were innermost";
 	host.replaceChildren(el("table", { "aria-label": "Functions" },
-		el("thead", {}, el("tr", {}, COLUMNS.map(([name, side, title]) => el("th", { scope: "col", class: side, title }, name)))),
+		el("thead", {}, el("tr", {}, columns.map(([name, side, title]) => el("th", { scope: "col", class: side, title }, name)))),
 		el("tbody", {}, rows.slice(0, all ? rows.length : TOP).map((r) => el("tr", {},
 			el("td", { class: "name" }, label({ kind: "frame", name: r.name })), el("td", { class: "left" }, label({ kind: "tier", name: r.tier })),
-			el("td", {}, r.samples > 0 ? about(r.ms) : "–"), el("td", { class: "soft" }, range(r)), el("td", {}, count(r.samples)),
-			el("td", {}, about(r.within)), el("td", { class: "left states" }, statesOf(r)))))));
+			...other ? differences(r) : figures(r))))));
 	$("functions-all").hidden = all || rows.length <= TOP;
 	$("functions-all").textContent = `all ${count(rows.length)} functions`;
 }
@@ -240,25 +330,35 @@ function showStates() {
 	const times = build(answer.stacks).states;
 	const whole = Object.values(times).reduce((a, b) => a + b, 0);
 
+	const chosen = statesShown(state.states);
+
+	$("waits").checked = WAITS.every((s) => chosen.includes(s));
+	$("waits").indeterminate = !$("waits").checked && WAITS.some((s) => chosen.includes(s));
 	for (const one of $("states").querySelectorAll("label")) {
 		const input = one.querySelector("input");
 
-		input.checked = state.states === "" || state.states.split(",").includes(input.value);
+		input.checked = chosen.includes(input.value);
 		one.querySelector("span").textContent = percent((times[input.value] ?? 0) / (whole || 1));
 	}
 }
 
 function chooseStates() {
-	const chosen = [...$("states").querySelectorAll("input:checked")].map((i) => i.value);
+	choose({ states: statesText([...$("states").querySelectorAll("input:checked")].map((i) => i.value)) });
+}
 
-	choose({ states: chosen.length === STATES.length ? "" : chosen.join(",") || "none" });
+function chooseWaits() {
+	const chosen = statesShown(state.states);
+
+	choose({ states: statesText(STATES.filter((s) => WAITS.includes(s) ? $("waits").checked : chosen.includes(s))) });
 }
 
 // At once, though the page asks for newer data, too.
 function choose(what) {
 	change(what);
-	if (answer !== null)
-		showGraph();
+	if (answer === null)
+		return;
+	showStates();
+	showGraph();
 }
 
 function showSearch() {
@@ -266,44 +366,51 @@ function showSearch() {
 		return;
 	hits = state.find === "" ? null : search(root, state.find);
 	$("found").textContent = hits === null ? "" : hits.found.size === 0 ? "nothing has that in its name" :
-		`${about(hits.ms)}, ${percent(hits.ms / (root.ms || 1))} of what is shown`;
-}
-
-function save(name, text) {
-	const url = URL.createObjectURL(new Blob([text]));
-
-	el("a", { href: url, download: name }).click();
-	URL.revokeObjectURL(url);
+		`${about(hits.ms)}${answer.exact ? "" : " a request"}, ${percent(hits.ms / (root.ms || 1))} of what is shown`;
 }
 
 // ---- the view
 
 const LINE = "{stacks, {per_second, 20}}.";
 
-// The server's reason as a sentence, if it has one.
-const reason = () => answer.why === null ? [] : [`${answer.why[0].toUpperCase()}${answer.why.slice(1)}.`];
+// What the server says in words, as a sentence.
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
+const reason = () => answer.why === null ? [] : [sentence(answer.why)];
 
 function whyEmpty() {
 	if (answer.stacks.length > 0)
-		return ["No stack is in a state that is chosen above."];
-	const of = [...state.identity ? [identityName(state.identity)] : [], ...state.tier ? [`tier ${state.tier}`] : []].join(", ");
+		return ["No stack is in a state that is chosen above: “waits” shows those of processes that waited."];
+	const of = [...state.identity ? [identityName(state.identity)] : [], ...state.tier ? [`tier ${state.tier}`] : [], ...answer.took ? [`those that took ${tookWords(answer.took.over_ms, answer.took.to_ms)}`] : []].join(", ");
 
 	return [`No stack${of ? ` of ${of}` : ""} was sampled in this time. ${reason().join("")} kprofd samples stacks if tiers.conf has the line `, el("code", {}, LINE)];
+}
+
+function showKeys() {
+	const key = (c, text) => el("span", {}, el("i", { style: { backgroundColor: color(c) } }), text);
+
+	$("flame-colors").hidden = root.then === null;
+	$("flame-colors").replaceChildren(key("c5", `more time a request ${sides()[0]}`), key("c1", "less"), key("f5", "no more than chance"),
+		el("span", {}, "The width of a box is the mean of both sides."));
 }
 
 function showGraph() {
 	const stacks = shown();
 	const old = [zoom, focus];
+	const then = answer.versus === null ? null : { stacks: shown(answer.versus), requests: answer.versus.requests };
 
-	root = stacks.length > 0 ? build(stacks, { lines: state.lines !== "", depth: answer.depth }) : null;
+	root = stacks.length + (then?.stacks.length ?? 0) > 0 ? build(stacks, { lines: state.lines !== "", depth: Math.max(answer.depth, answer.versus?.depth ?? 0),
+		requests: answer.requests, then, types: state.compare !== "types" }) : null;
 	$("stacks-empty").hidden = root !== null;
 	$("stacks-shown").hidden = $("folded").disabled = $("speedscope").disabled = root === null;
 	if (root === null) {
 		$("stacks-empty").replaceChildren(...whyEmpty());
 		return;
 	}
+	if (answer.exact)
+		root.name = "all processes";
 	[zoom, focus] = old.map((node) => node === null ? root : counterpart(root, node));
 	$("stacks-words").textContent = summary();
+	showKeys();
 	showSearch();
 	showCrumbs();
 	showTable(stacks);
@@ -313,9 +420,48 @@ function showGraph() {
 	draw();
 }
 
+// A trace of one request as stacks, one for each node of its call tree: [parent, process or
+// function, calls, own ns, total ns].  The time of nodes that are left out is their caller's.
+const STATE_OF = { suspend: "waiting", garbage_collect: "collecting" };
+
+function stacksOf({ processes, functions: fns, nodes }, identity) {
+	const own = nodes.map((n) => n[4]);
+	const made = [];
+
+	for (const [i, [parent, name, calls]] of nodes.entries()) {
+		const above = made[parent];
+
+		made.push(above ? { ...above, frames: [...above.frames, fns[name].function], samples: calls } :
+			{ identity, path: [processes[name]], frames: [], samples: calls });
+		if (above)
+			own[parent] -= own[i];
+	}
+	return made.map((s, i) => ({ ...s, state: STATE_OF[s.frames.at(-1)] ?? "running", ms: Math.max(0, own[i]) / 1e6 }));
+}
+
+const STEPS = { leaving: "kprofd's agents leave the targets", tracing: "waiting for the request, or tracing it" };
+
+// Shows a trace of one request, as the API has it.
+export function showTrace(t, names) {
+	const { result } = t;
+	const until = `since ${zoned(Date.parse(t.since))}, until ${zoned(Date.parse(t.until))} at the latest`;
+
+	if (t.gone)
+		empty(`${sentence(t.gone)} Samples have the button that traces the next one.`);
+	else if (STEPS[t.state])
+		empty(`The next request of type ${identityName(t.identity)} on ${t.nodes.join(", ")} is traced: ${STEPS[t.state]}, ${until}. kprofd's own tracing pauses meanwhile.`);
+	else if (!result?.begun)
+		empty([`No request of type ${identityName(t.identity)} was traced.`, ...t.remarks.map(sentence)].join(" "));
+	else
+		show({ stacks: stacksOf(result, t.identity), exact: { ...result, ...t }, versus: null, why: null, depth: Infinity,
+			requests: ["_total", t.identity].map((identity) => ({ identity, requests: 1 })) }, names);
+	$("trace-over").hidden = false;
+}
+
 // Shows an answer of the API, as the page's state says.
 export function show(stacks, names) {
 	[answer, tiers] = [stacks, names];
+	$("trace-over").hidden = true;
 	$("lines").value = state.lines;
 	if (document.activeElement !== $("find"))
 		$("find").value = state.find;
@@ -336,6 +482,7 @@ export function start(onChange) {
 
 	change = onChange;
 	$("states").append(...STATES.map((name) => el("label", {}, el("input", { type: "checkbox", value: name, checked: true, onchange: chooseStates }), name, " ", el("span", {}))));
+	$("waits").addEventListener("change", chooseWaits);
 	$("lines").addEventListener("change", (e) => choose({ lines: e.target.value }));
 	$("find").addEventListener("change", (e) => change({ find: e.target.value }));
 	$("find").addEventListener("input", (e) => {
@@ -345,6 +492,7 @@ export function start(onChange) {
 	});
 	$("folded").addEventListener("click", () => save("kprofd.folded", folded(shown(), state.lines !== "")));
 	$("speedscope").addEventListener("click", () => save("kprofd.speedscope.json", JSON.stringify(speedscope(shown(), "kprofd", state.lines !== ""))));
+	$("trace-over").addEventListener("click", () => change({ trace: "" }));
 	$("functions-all").addEventListener("click", () => { all = true; showTable(shown()); });
 	canvas.addEventListener("keydown", press);
 	canvas.addEventListener("pointermove", showTip);

@@ -232,9 +232,36 @@ agent_stop(struct agent *a)
 {
 	if (a->state == AGENT_ENDED)
 		return;
+	a->away[0] = '\0';
 	a->stopping = true;
 	agent_leave(a);
 	agent_plan_turn(a);
+}
+
+void
+agent_go_away(struct agent *a, const char *why)
+{
+	if (a->state == AGENT_ENDED || a->stopping)
+		return;
+	snprintf(a->away, sizeof(a->away), "%s", why);
+	a->stopping = true;
+	agent_leave(a);
+	agent_plan_turn(a);
+}
+
+bool
+agent_goes_away(const struct agent *a)
+{
+	return a->away[0] != '\0';
+}
+
+void
+agent_come_back(struct agent *a)
+{
+	if (a->state != AGENT_AWAY)
+		return;
+	a->away[0] = '\0';
+	step_connect(a);
 }
 
 /* The one who asked may have gone. */
@@ -246,6 +273,7 @@ agent_free(struct agent *a)
 	if (a == NULL)
 		return;
 	a->nasked = 0;
+	memset(a->changes, 0, sizeof(a->changes));
 	if (a->lease != NULL && a->timer != NULL)
 		agent_drop_connection(a);
 	if (a->lease != NULL)

@@ -40,6 +40,7 @@ enum agent_state {
 	AGENT_PAUSED,		/* by the user */
 	AGENT_TRIPPED,		/* paused by an overload */
 	AGENT_STOPPING,
+	AGENT_AWAY,		/* has detached, until agent_come_back() */
 	AGENT_LOST,		/* the connection; waits to try again */
 	AGENT_ENDED
 };
@@ -179,7 +180,7 @@ struct agent_event {
 		AGENT_ON_MESSAGES,
 		/*
 		 * text is to be logged as word, a short static one.  gap: for up to this
-		 * time not everything was traced.
+		 * time not everything was traced.  ago: time since it began.
 		 */
 		AGENT_ON_REPORT,
 		AGENT_ON_CONNECTED,	/* the target has connected to the node text */
@@ -206,7 +207,7 @@ struct agent_event {
 	struct kp_span message;
 	kp_mono_ns sent, received;
 	kp_target_ns there;
-	kp_dur_ns gap;
+	kp_dur_ns gap, ago;
 	uint64_t entries;
 	const uint64_t *tiers;
 };
@@ -294,6 +295,14 @@ void agent_malformed(struct agent *a, const char *what);
 /* Disarms, has queued events sent, and detaches; then it has ended. */
 void agent_stop(struct agent *a);
 /*
+ * The same, but then it is away: the node is as if kprofd had never been there, until
+ * it attaches again.  agent_come_back() is for AGENT_AWAY.  why: in words, copied.
+ */
+void agent_go_away(struct agent *a, const char *why);
+void agent_come_back(struct agent *a);
+/* It is away, or on its way there. */
+bool agent_goes_away(const struct agent *a);
+/*
  * The state that the user wants, which survives a lost connection; AGENT_ON_STATE
  * comes when the target is in it, unless it is ending.
  */
@@ -340,10 +349,13 @@ void agent_sliced(struct agent *a, bool sliced);
 /*
  * Takes a step of a slice: AGENT_ON_SLICE follows, unless the state changes before, or
  * another step is taken, which the target takes after this one.
- * one_in: with AGENT_SLICE_READY, how many requests each of this slice stands for.
- * False: it is not armed, or another tiers.conf is on its way into force.
+ * one_in: with AGENT_SLICE_OPEN, how many requests each of this slice stands for.
+ * False: it is not armed, or another tiers.conf is on its way into force, or calls are
+ * counted.
  */
 bool agent_slice(struct agent *a, enum agent_slice step, uint32_t one_in);
+/* It counts calls, of a check or a reload, beside what is armed. */
+bool agent_counts(const struct agent *a);
 /*
  * From now on tiers give tokens to processes that have none, or not: see
  * kp_spec_params.  Nothing happens while a reload is put in force, after which not

@@ -26,8 +26,8 @@ agent_state_name(enum agent_state s)
 {
 	static const char *const names[] = { "connecting", "looking",
 		"starting", "checking", "measuring call rates", "arming",
-		"armed", "pausing", "paused", "tripped", "stopping", "lost",
-		"ended" };
+		"armed", "pausing", "paused", "tripped", "stopping", "away",
+		"lost", "ended" };
 
 	return names[s];
 }
@@ -211,6 +211,7 @@ agent_drop_connection(struct agent *a)
 	a->link = NULL;
 	a->channel = NULL;
 	event_del(a->lease);
+	agent_report_changes(a, true);
 	a->reload.planned = false;
 	asked_drop(a);
 }
@@ -219,7 +220,12 @@ void
 agent_gone(struct agent *a, const char *text)
 {
 	agent_drop_connection(a);
-	set_state(a, AGENT_ENDED, AGENT_STOPPED, text);
+	if (a->away[0] == '\0') {
+		set_state(a, AGENT_ENDED, AGENT_STOPPED, text);
+		return;
+	}
+	a->stopping = false;
+	agent_set_state(a, AGENT_AWAY, a->away);
 }
 
 void
@@ -353,6 +359,7 @@ agent_lease_start(struct agent *a)
 void
 agent_lease_renew(struct agent *a)
 {
+	agent_report_changes(a, false);
 	send_lease(a);
 	if (++a->silent > SILENT_MAX)
 		agent_lost(a, "the agent does not answer");

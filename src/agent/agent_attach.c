@@ -100,14 +100,14 @@ decided(struct agent *a, bool native)
 	agent_plan_start(a);
 }
 
-/* The library, and what it is built for; false: it was decided without it. */
+/* The library, and the machine that it is for; false: it was decided without it. */
 static bool
-library(struct agent *a, struct kp_buf *bytes, struct probe_kind *kind)
+library(struct agent *a, struct kp_buf *bytes, const char **machine)
 {
 	char text[300];
 
 	kp_buf_init(bytes, PROBE_FILE_MAX);
-	if (probe_file_read(bytes, kind, a->o.probe_send, text, sizeof(text)))
+	if (probe_file_read(bytes, machine, a->o.probe_send, text, sizeof(text)))
 		return true;
 	kp_buf_free(bytes);
 	add_why(a, "; nor can kprofd send '", a->o.probe_send);
@@ -116,22 +116,21 @@ library(struct agent *a, struct kp_buf *bytes, struct probe_kind *kind)
 	return false;
 }
 
-/* {accepts, Machine, Libc} */
+/* {accepts, Machine} */
 static void
 ask_accepts(struct agent *a)
 {
-	struct probe_kind kind;
+	const char *machine;
 	struct kp_buf b;
 
-	if (!library(a, &b, &kind))
+	if (!library(a, &b, &machine))
 		return;
 	kp_buf_free(&b);
 	a->probing = PROBE_ACCEPTS;
 	agent_ask_begin(a, &b);
-	kp_etf_tuple(&b, 3);
+	kp_etf_tuple(&b, 2);
 	kp_etf_atom(&b, "accepts");
-	kp_etf_binary(&b, kind.machine, strlen(kind.machine));
-	kp_etf_binary(&b, kind.libc, strlen(kind.libc));
+	kp_etf_binary(&b, machine, strlen(machine));
 	ask_probe(a, &b);
 }
 
@@ -139,10 +138,10 @@ ask_accepts(struct agent *a)
 static void
 send_library(struct agent *a)
 {
-	struct probe_kind kind;
+	const char *machine;
 	struct kp_buf bytes, b;
 
-	if (!library(a, &bytes, &kind))
+	if (!library(a, &bytes, &machine))
 		return;
 	a->probing = PROBE_SENT;
 	probe_begin(a, &b);

@@ -33,6 +33,7 @@ struct plan_run {
 		RUN_WAITING,	/* for a state that lasts, and for other runs */
 		RUN_LOOKING,	/* which functions exist */
 		RUN_LOOKED,	/* a check: that was answered */
+		RUN_RESTING,	/* waits for the end of a slice, to be rated */
 		RUN_RATING,	/* how often they are called */
 		RUN_ASKING,	/* a reload: whether they may be armed */
 		RUN_CHECKED,	/* ... that was answered */
@@ -63,6 +64,7 @@ struct agent {
 	struct event *timer;	/* limit of the step, pause, or backoff */
 	struct kp_backoff backoff;
 	bool attached_once, user_paused, stopping;
+	char away[200];		/* with stopping: why it will be away; "": it ends */
 	bool malformed;		/* reported since the connection was made */
 
 	struct event *lease;	/* every second while attached */
@@ -108,6 +110,17 @@ struct agent {
 	agent_checked_fn *check_answer;	/* to the question of the check */
 	kp_dur_ns check_time;	/* to count */
 	bool recheck_due;	/* code was changed */
+	/*
+	 * agent_notice.c: modules of tiers that were deleted, loaded again and loaded,
+	 * not reported yet.
+	 */
+	struct code_changes {
+		uint32_t n;	/* modules; 0: none */
+		char names[4096];	/* ", a, b"; those that fit */
+		int64_t gap, uncounted;	/* us: the longest */
+		int64_t missing;
+	} changes[3];
+	kp_mono_ns changes_first, changes_last;	/* when they came */
 	struct kp_spec_params params;
 	enum agent_slice slice;	/* the step that was taken last */
 	bool tiers_give;	/* some may have been armed with gives_tokens */
@@ -185,6 +198,8 @@ void agent_pause_over(struct agent *a);
 
 /* The terms behind {kprof_notice, .. */
 void agent_on_notice(struct agent *a, struct kp_term *r);
+/* Reports changes of code: when none came for a second, or now. */
+void agent_report_changes(struct agent *a, bool now);
 
 /* ---- agent_attach.c ---- */
 

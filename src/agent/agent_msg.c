@@ -177,6 +177,12 @@ is_tier(const struct kp_plan_item *i)
 }
 
 static bool
+is_entry(const struct kp_plan_item *i)
+{
+	return i->entry && !i->disarmed;
+}
+
+static bool
 is_put(const struct kp_plan_item *i)
 {
 	return i->op == KP_PLAN_PUT;
@@ -243,6 +249,18 @@ msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
 	e = put_items(b, plan, is_armed, c, params);
 	put_terms(b, c, params, plan->native);
 	return e != KP_OK ? e : b->err;
+}
+
+enum kp_err
+msg_close(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
+    const struct kp_spec_params *params)
+{
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, "close");
+	if (params->watch)
+		return put_items(b, plan, is_entry, c, params);
+	kp_etf_nil(b);
+	return b->err;
 }
 
 enum kp_err

@@ -47,6 +47,9 @@ enum kp_err msg_arm(struct kp_buf *b, const struct kp_conf *c,
 /* {tiers, Items}: those of the plan that are armed, with these parameters */
 enum kp_err msg_tiers(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_plan *plan, const struct kp_spec_params *params);
+/* {close, Items}: the entries, if they are timed from now on */
+enum kp_err msg_close(struct kp_buf *b, const struct kp_conf *c,
+    const struct kp_plan *plan, const struct kp_spec_params *params);
 /* {change, MFAs, Items, Limits}: what kp_plan_diff() found in both plans */
 enum kp_err msg_change(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_plan *want, const struct kp_plan *armed,

@@ -326,9 +326,9 @@ put_ms(struct kp_buf *b, int64_t us)
 static const struct change {
 	const char *kind, *text;
 	const char *event, *which, *others;	/* of modules that no tier names */
-} changes[] = { { "reloaded", "loaded again", "changed", "", "loaded with other code" },
-	{ "loaded", "loaded", "loads", "new ", "loaded" },
-	{ "deleted", "deleted", "changed", "", "deleted" } };
+} changes[] = { { "deleted", "deleted", "changed", "", "deleted" },
+	{ "reloaded", "loaded again", "changed", "", "loaded with other code" },
+	{ "loaded", "loaded", "loads", "new ", "loaded" } };
 
 static const struct change *
 change_named(struct kp_span kind)
@@ -339,40 +339,118 @@ change_named(struct kp_span kind)
 	return NULL;
 }
 
+/* As for modules that no tier names: kprof_agent_intact.erl. */
+#define CHANGES_QUIET KP_NS_PER_S
+#define CHANGES_LAST (10 * KP_NS_PER_S)
+#define CHANGES_NAMED 8
+#define AGO_MAX 3600000		/* ms */
+
+/* A deploy loads many modules: those of one kind are one event. */
+static void
+report_change(struct agent *a, const struct change *how,
+    const struct code_changes *c)
+{
+	const char *names = c->names + 2, *end = names, *next;
+	uint32_t named = 0;
+	struct kp_buf b;
+
+	for (; named < CHANGES_NAMED && *end != '\0'; named++) {
+		end += named > 0 ? 2 : 0;
+		next = strstr(end, ", ");
+		end = next != NULL ? next : end + strlen(end);
+	}
+	kp_buf_init(&b, 8192);
+	if (c->n == 1)
+		kp_buf_printf(&b, "module %s was %s", names, how->text);
+	else
+		kp_buf_printf(&b, "%" PRIu32 " modules were %s: %.*s", c->n,
+		    how->text, (int)(end - names), names);
+	if (c->n > named)
+		kp_buf_printf(&b, " and %" PRIu32 " %s", c->n - named,
+		    c->n - named == 1 ? "other" : "others");
+	if (c->gap > 0) {
+		kp_buf_str(&b, c->n == 1 ? ": traced after " :
+		    "; traced again after at most ");
+		put_ms(&b, c->gap);
+	}
+	if (c->missing > 0)
+		kp_buf_printf(&b, "; functions that are not there now: %"
+		    PRId64, c->missing);
+	if (c->uncounted > 0) {
+		kp_buf_str(&b, c->n == 1 ?
+		    "; its requests were not all counted for " :
+		    "; their requests were not all counted for up to ");
+		put_ms(&b, c->uncounted);
+	}
+	agent_emit(a, (struct agent_event){ .kind = AGENT_ON_REPORT,
+	    .word = how->kind, .text = kp_buf_cstr(&b),
+	    .ago = kp_mono_now() - a->changes_first });
+	kp_buf_free(&b);
+}
+
+void
+agent_report_changes(struct agent *a, bool now)
+{
+	kp_mono_ns at = kp_mono_now();
+
+	if (a->changes_first == 0 || (!now &&
+	    at - a->changes_last < CHANGES_QUIET &&
+	    at - a->changes_first < CHANGES_LAST))
+		return;
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		if (a->changes[i].n > 0)
+			report_change(a, &changes[i], &a->changes[i]);
+		memset(&a->changes[i], 0, sizeof(a->changes[i]));
+	}
+	a->changes_first = 0;
+}
+
+static bool
+is_named(const struct code_changes *c, const char *name)
+{
+	const char *p = c->names + 2;
+	size_t n = strlen(name);
+
+	while ((p = strstr(p, name)) != NULL && (p[-1] != ' ' ||
+	    (p[n] != ',' && p[n] != '\0')))
+		p += n;
+	return p != NULL;
+}
+
 /* The agent has armed the module's functions again; there may be new ones. */
 static void
 on_code(struct agent *a, struct what *w)
 {
 	struct kp_term *r = &w->r;
-	int64_t missing = w->n;
 	const struct change *how;
-	struct kp_buf b;
-	char mod[300], shown[FN_NAME_MAX];
+	struct code_changes *c;
+	char mod[300], text[FN_NAME_MAX];
+	const char *shown;
 	int64_t gap, uncounted;
+	size_t n;
 
 	kp_term_tuple_n(r, 4);
 	msg_text(r, mod, sizeof(mod));
 	how = change_named(kp_term_atom(r));
 	gap = kp_term_int(r);
 	uncounted = kp_term_int(r);
-	if (r->err != KP_OK || how == NULL)
+	shown = fn_shown(text, sizeof(text), mod);
+	if (r->err != KP_OK || how == NULL || shown[0] == '\0')
 		return;
-	kp_buf_init(&b, 1024);
-	kp_buf_printf(&b, "module %s was %s",
-	    fn_shown(shown, sizeof(shown), mod), how->text);
-	if (gap > 0) {
-		kp_buf_str(&b, ": traced after ");
-		put_ms(&b, gap);
+	c = &a->changes[how - changes];
+	if (!is_named(c, shown)) {
+		c->n++;
+		n = strlen(c->names);
+		if (n + 2 + strlen(shown) < sizeof(c->names))
+			sprintf(c->names + n, ", %s", shown);
 	}
-	if (missing > 0)
-		kp_buf_printf(&b, "; functions that are not there now: %"
-		    PRId64, missing);
-	if (uncounted > 0) {
-		kp_buf_str(&b, "; its requests were not all counted for ");
-		put_ms(&b, uncounted);
-	}
-	agent_report(a, how->kind, kp_buf_cstr(&b));
-	kp_buf_free(&b);
+	c->gap = gap > c->gap ? gap : c->gap;
+	c->uncounted = uncounted > c->uncounted ? uncounted : c->uncounted;
+	if (w->n > 0 && w->n < CALLS_MAX - c->missing)
+		c->missing += w->n;
+	a->changes_last = kp_mono_now();
+	if (a->changes_first == 0)
+		a->changes_first = a->changes_last;
 	a->recheck_due = true;
 }
 
@@ -382,24 +460,28 @@ on_loads(struct agent *a, struct what *w)
 {
 	const struct change *how;
 	struct kp_term names;
-	char some[1000], more[60] = "";
-	int64_t rest;
+	char some[1000], more[60] = "", text[1200];
+	int64_t rest, ago;
 
 	if (w->n < 0 || w->n >= CALLS_MAX)
 		return;
-	kp_term_tuple_n(&w->r, 2);
+	kp_term_tuple_n(&w->r, 3);
 	how = change_named(kp_term_atom(&w->r));
+	ago = kp_term_int(&w->r);
 	names = w->r;
 	rest = w->n - kp_term_list(&names);
 	words_put(&w->r, some, sizeof(some));
-	if (w->r.err != KP_OK || how == NULL || some[0] == '\0')
+	if (w->r.err != KP_OK || how == NULL || some[0] == '\0' || ago < 0)
 		return;
+	ago = ago < AGO_MAX ? ago : AGO_MAX;
 	if (rest > 0)
 		snprintf(more, sizeof(more), " and %" PRId64 " %s", rest,
 		    rest == 1 ? "other" : "others");
-	notice(a, how->event, "%" PRId64 " %s%s %s: %s%s (no tier names %s)", w->n,
+	snprintf(text, sizeof(text), "%" PRId64 " %s%s %s: %s%s (no tier names %s)", w->n,
 	    how->which, w->n == 1 ? "module was" : "modules were", how->others, some,
 	    more, w->n == 1 ? "it" : "them");
+	agent_emit(a, (struct agent_event){ .kind = AGENT_ON_REPORT,
+	    .word = how->event, .text = text, .ago = ago * KP_NS_PER_MS });
 }
 
 static void

@@ -103,6 +103,7 @@ arm(struct agent *a)
 	agent_set_state(a, AGENT_ARMING, "");
 	a->label = label_epochs_take(a->o.labels, a->label);
 	a->params.label_const = (uint64_t)a->label << KP_LABEL_CONST_SHIFT;
+	a->params.watch = false;
 	agent_ask_begin(a, &b);
 	a->tiers_give = a->params.gives_tokens;
 	e = msg_arm(&b, a->now.conf, &a->now.plan, &a->params);
@@ -130,10 +131,24 @@ now_rated(struct agent *a)
 		    "is traced");
 }
 
+/* The agent keeps the match specs of entries until it arms them. */
+static void
+entries_respec(struct agent *a)
+{
+	const struct kp_plan_item *p = a->now.plan.v, *end = p + a->now.plan.n;
+
+	a->params.watch = false;
+	for (; p < end; p++)
+		if (p->entry && !p->disarmed)
+			agent_entry_respec(a, p);
+}
+
 static void
 resume_tracing(struct agent *a)
 {
 	agent_set_state(a, AGENT_ARMING, "");
+	if (a->params.watch)
+		entries_respec(a);
 	run_ask_atom(&a->now, RUN_APPLYING, a->params.sliced ? "wait" : "resume",
 	    STEP_FLAGS);
 }
@@ -179,6 +194,7 @@ answer_arm(struct agent *a, struct kp_term *r)
 
 	if (kp_span_is(kp_term_atom(&at), "ok")) {
 		a->attached_once = true;
+		a->slice = AGENT_SLICE_REST;
 		kp_backoff_works(&a->backoff, kp_mono_now());
 		agent_set_state(a, AGENT_ARMED, "");
 		settle(a);
@@ -251,35 +267,67 @@ agent_sliced(struct agent *a, bool sliced)
 
 /*
  * Tokens of earlier slices may still be in processes, so each slice has a constant of
- * its own.  The agent keeps the match specs until it arms them.
+ * its own.
  */
 static void
-slice_begin(struct agent *a, uint32_t one_in)
+slice_open(struct agent *a, uint32_t one_in)
 {
-	const struct kp_plan_item *p = a->now.plan.v, *end = p + a->now.plan.n;
-
 	a->label = label_epochs_take(a->o.labels, a->label);
 	a->params.label_const = (uint64_t)a->label << KP_LABEL_CONST_SHIFT;
 	a->params.one_in = one_in;
-	for (; p < end; p++)
-		if (p->entry && !p->disarmed)
-			agent_entry_respec(a, p);
+	entries_respec(a);
+}
+
+/* If their match specs are too large, entries are not timed. */
+static void
+slice_close(struct agent *a, struct kp_buf *b)
+{
+	a->params.watch = a->now.conf->slow_always;
+	agent_ask_begin(a, b);
+	if (msg_close(b, a->now.conf, &a->now.plan, &a->params) == KP_OK)
+		return;
+	kp_buf_free(b);
+	a->params.watch = false;
+	agent_ask_begin(a, b);
+	msg_close(b, a->now.conf, &a->now.plan, &a->params);
+}
+
+/* Are functions being counted, whose counters a slice would take? */
+bool
+agent_counts(const struct agent *a)
+{
+	return a->trial.step == RUN_RATING || a->next.step == RUN_RATING;
+}
+
+static bool
+is_in_slice(const struct agent *a)
+{
+	return a->state == AGENT_ARMED && a->params.sliced &&
+	    (a->slice != AGENT_SLICE_REST || a->now.asked != 0);
 }
 
 bool
 agent_slice(struct agent *a, enum agent_slice step, uint32_t one_in)
 {
 	static const char *const names[] = { "ready", "open", "close", "rest" };
+	struct kp_buf b;
 
 	if (a->state != AGENT_ARMED || a->stopping ||
 	    (a->now.asked != 0 && a->now.step != RUN_SLICING) ||
-	    (step == AGENT_SLICE_READY && a->next.step == RUN_APPLYING))
+	    (step == AGENT_SLICE_READY && (a->next.step == RUN_APPLYING ||
+	    agent_counts(a))))
 		return false;
-	if (step == AGENT_SLICE_READY)
-		slice_begin(a, one_in);
+	if (step == AGENT_SLICE_OPEN)
+		slice_open(a, one_in);
 	a->slice = step;
-	run_ask_atom(&a->now, RUN_SLICING, names[step],
-	    step == AGENT_SLICE_READY ? STEP_FLAGS : 0);
+	if (step == AGENT_SLICE_CLOSE) {
+		slice_close(a, &b);
+		run_ask(&a->now, RUN_SLICING, &b, 0);
+	} else {
+		run_ask_atom(&a->now, RUN_SLICING, step == AGENT_SLICE_REST &&
+		    a->params.watch ? "watch" : names[step],
+		    step == AGENT_SLICE_READY ? STEP_FLAGS : 0);
+	}
 	return true;
 }
 
@@ -293,6 +341,7 @@ answer_slice(struct agent *a, struct kp_term *r)
 		    .slice = a->slice });
 	else
 		arm_failed(a, r);
+	agent_plan_turn(a);
 }
 
 /* ---- next: changes what is armed ---- */
@@ -534,7 +583,8 @@ check_over(struct agent *a, enum agent_checked_how how, const char *why)
 	enum run_step was = a->trial.step;
 
 	run_forget(&a->trial);
-	if (was == RUN_WAITING || was == RUN_LOOKING || was == RUN_RATING)
+	if (was == RUN_WAITING || was == RUN_LOOKING || was == RUN_RESTING ||
+	    was == RUN_RATING)
 		check_answer(a, RUN_OVER, how, why);
 	else if (was == RUN_LOOKED)
 		a->trial.step = RUN_OVER;
@@ -584,6 +634,11 @@ run_rate(struct plan_run *run)
 
 	if (run->unrated == 0) {
 		run_judge(run, false);
+		return;
+	}
+	/* Counters of what a slice arms come and go with it. */
+	if (run != &a->now && is_in_slice(a)) {
+		run->step = RUN_RESTING;
 		return;
 	}
 	if (run == &a->now)
@@ -724,6 +779,7 @@ run_answer(void *ctx, uint64_t number, struct kp_term *r)
 	case RUN_NONE:
 	case RUN_WAITING:
 	case RUN_LOOKED:
+	case RUN_RESTING:
 	case RUN_CHECKED:
 	case RUN_OVER:
 		break;
@@ -779,6 +835,8 @@ agent_plan_turn(struct agent *a)
 	else if (a->trial.step == RUN_WAITING && state_lasts(a) &&
 	    a->next.step == RUN_NONE)
 		run_look(&a->trial, "check");
+	else if (a->trial.step == RUN_RESTING)
+		run_rate(&a->trial);
 	if (a->next.step == RUN_NONE && a->trial.step == RUN_NONE) {
 		wanted = a->reload.wanted;
 		if (wanted != NULL) {
@@ -795,6 +853,8 @@ agent_plan_turn(struct agent *a)
 		next_away(a);
 	else if (a->next.step == RUN_WAITING && state_lasts(a))
 		run_look(&a->next, a->reload.recheck ? "look" : "check");
+	else if (a->next.step == RUN_RESTING)
+		run_rate(&a->next);
 }
 
 void
@@ -862,7 +922,6 @@ agent_check_count(struct agent *a, kp_dur_ns time, agent_checked_fn *counted)
 		check_answer(a, RUN_OVER, AGENT_CHECKED_AWAY, NULL);
 		return;
 	}
-	a->trial.step = RUN_RATING;
 	run_rate(&a->trial);
 }
 

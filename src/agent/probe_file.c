@@ -70,17 +70,6 @@ machine_name(const Elf64_Ehdr *h)
 	}
 }
 
-/* The C library is one of those that it names as needed. */
-static const char *
-libc_name(const struct kp_buf *b)
-{
-	if (memmem(b->p, b->len, "libc.so.6", 10) != NULL)
-		return "gnu";
-	if (memmem(b->p, b->len, "libc.musl-", 10) != NULL)
-		return "musl";
-	return NULL;
-}
-
 /* Section headers come last in it. */
 static bool
 is_whole(const struct kp_buf *b, const Elf64_Ehdr *h)
@@ -90,29 +79,26 @@ is_whole(const struct kp_buf *b, const Elf64_Ehdr *h)
 }
 
 bool
-probe_file_read(struct kp_buf *b, struct probe_kind *kind, const char *path,
-    char *why, size_t n)
+probe_file_read(struct kp_buf *b, const char **machine, const char *path, char *why,
+    size_t n)
 {
-	const char *machine = NULL, *libc = NULL;
 	Elf64_Ehdr h;
 
 	if (!read_all(b, path, why, n)) {
 		kp_buf_reset(b);
 		return false;
 	}
+	*machine = NULL;
 	if (b->len >= sizeof(h)) {
 		memcpy(&h, b->p, sizeof(h));
-		machine = machine_name(&h);
-		libc = libc_name(b);
+		*machine = machine_name(&h);
 	}
-	if (machine == NULL || libc == NULL) {
+	if (*machine == NULL) {
 		snprintf(why, n, "it is not a library for a machine with 64 "
 		    "bits that kprofd knows");
 	} else if (!is_whole(b, &h)) {
 		snprintf(why, n, "its end is missing");
 	} else {
-		snprintf(kind->machine, sizeof(kind->machine), "%s", machine);
-		snprintf(kind->libc, sizeof(kind->libc), "%s", libc);
 		return true;
 	}
 	kp_buf_reset(b);

@@ -15,21 +15,15 @@
  */
 const char *probe_file(char *path, size_t n, const char *name);
 
-/* What a library is built for, in the words of a node's system_architecture. */
-struct probe_kind {
-	char machine[16];	/* x86_64 */
-	char libc[8];		/* gnu */
-};
-
 #define PROBE_FILE_MAX (4u << 20)	/* bytes of a library that is sent */
 
 /*
- * Reads a library that is to be sent: a complete one for 64 bits, of a machine
- * and a C library that have a name.  False: b holds nothing, and why the reason.
- * The caller has initialised b.
+ * Reads a library that is to be sent: a complete one for 64 bits.  machine: x86_64, in
+ * the words of a node's system_architecture.  False: b holds nothing, and why the
+ * reason.  The caller has initialised b.
  */
-bool probe_file_read(struct kp_buf *b, struct probe_kind *kind,
-    const char *path, char *why, size_t n);
+bool probe_file_read(struct kp_buf *b, const char **machine, const char *path, char *why,
+    size_t n);
 
 /* Writes it as a binary, without ".so", which load_nif/2 adds. */
 void probe_file_put(struct kp_buf *b, const char *path);

@@ -101,6 +101,30 @@ kp_buf_zigzag(struct kp_buf *b, int64_t v)
 	kp_buf_varint(b, (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0));
 }
 
+/* The key before a value is its field's number and kind. */
+void
+kp_buf_pb_uint(struct kp_buf *b, unsigned field, uint64_t v)
+{
+	kp_buf_varint(b, field << 3);
+	kp_buf_varint(b, v);
+}
+
+void
+kp_buf_pb_fixed(struct kp_buf *b, unsigned field, uint64_t bits)
+{
+	kp_buf_varint(b, field << 3 | 1);
+	for (int i = 0; i < 8; i++)
+		kp_buf_u8(b, (uint8_t)(bits >> 8 * i));
+}
+
+void
+kp_buf_pb_bytes(struct kp_buf *b, unsigned field, const void *p, size_t n)
+{
+	kp_buf_varint(b, field << 3 | 2);
+	kp_buf_varint(b, n);
+	kp_buf_put(b, p, n);
+}
+
 void
 kp_buf_be32(struct kp_buf *b, uint32_t v)
 {

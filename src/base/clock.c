@@ -28,6 +28,12 @@ kp_wall_now(void)
 	return clock_read(CLOCK_REALTIME);
 }
 
+kp_dur_ns
+kp_thread_worked(void)
+{
+	return clock_read(CLOCK_THREAD_CPUTIME_ID);
+}
+
 struct kp_moment
 kp_moment_now(void)
 {

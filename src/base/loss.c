@@ -14,7 +14,7 @@ static const struct {
 	[KP_LOSS_DROPPED_ENTRIES] = { "dropped_entries", "requests",
 	    "not measured: their start was among dropped events" },
 	[KP_LOSS_TRIPPED] = { "tripped", "requests",
-	    "cut off: tracing was paused, by overload or kprof pause" },
+	    "cut off: tracing was paused, by overload, kprof pause or a trace of one request" },
 	[KP_LOSS_DISCONNECTED] = { "disconnected", "requests",
 	    "cut off: the connection to the target ended" },
 	[KP_LOSS_RELOADED] = { "reloaded", "requests",
@@ -105,6 +105,8 @@ static const struct {
 	    "in flight when their node connected to another: calls may be missing" },
 	[KP_LOSS_TWICE] = { "twice", "requests",
 	    "inside another one that counts too: their entry was called in itself" },
+	[KP_LOSS_TIMED] = { "timed", "requests",
+	    "of those passed over: their time and type are known, but no tiers" },
 };
 
 const char *

@@ -143,7 +143,9 @@ intern_hash(const void *p, size_t n)
 		a = mix(a, read64(s));
 		return mix(a, read64(end - 8));
 	}
-	memcpy(&w, s, n);
+	/* no key's bytes may be nowhere */
+	if (n > 0)
+		memcpy(&w, s, n);
 	return mix(a, w);
 }
 
@@ -167,7 +169,7 @@ intern_slot(const struct intern *t, const void *key, size_t n, uint64_t hash)
 		if (s->key == NULL)
 			return s;
 		if (s->hash == hash && s->keylen == n &&
-		    memcmp(s->key, key, n) == 0)
+		    (n == 0 || memcmp(s->key, key, n) == 0))
 			return s;
 	}
 }
@@ -215,7 +217,8 @@ intern_put(struct intern *t, const void *key, size_t n, uint32_t val)
 	copy = malloc(n > 0 ? n : 1);
 	if (copy == NULL)
 		return NULL;
-	memcpy(copy, key, n);
+	if (n > 0)
+		memcpy(copy, key, n);
 	s = intern_slot(t, key, n, hash);
 	*s = (struct interned){ copy, (uint32_t)n, val, hash };
 	t->len++;

@@ -51,6 +51,7 @@ struct constraints {
 	uint32_t nrequests;
 	kp_dur_ns shifts[KP_CALLS_NODES_MAX];	/* added to the offsets */
 	bool sends[KP_CALLS_NODES_MAX];	/* messages sent there were seen */
+	bool begun;		/* of the requests, only some were asked for */
 	enum kp_err err;	/* KP_ENOMEM sticks */
 };
 
@@ -72,8 +73,10 @@ request_of(struct constraints *t, uint32_t request)
 static void
 on_begun(void *ctx, uint32_t request, uint32_t node)
 {
-	struct tied_request *r = request_of(ctx, request);
+	struct constraints *t = ctx;
+	struct tied_request *r = request_of(t, request);
 
+	t->begun = true;
 	if (r != NULL && !r->begun) {
 		r->begun = true;
 		r->node = node;
@@ -730,6 +733,7 @@ kp_calls_merge_begin(struct kp_calls_merge *m, const void *p, size_t n,
 {
 	struct kp_merge_state *t = calloc(1, sizeof(*t));
 	enum kp_err e;
+	bool some;
 
 	*m = (struct kp_calls_merge){ .state = t };
 	if (t == NULL)
@@ -737,7 +741,9 @@ kp_calls_merge_begin(struct kp_calls_merge *m, const void *p, size_t n,
 	t->names = names;
 	t->ties.names = names;
 	e = read_once(m, p, n, names);
-	if (e == KP_OK && kp_calls_several(names)) {
+	/* Of one node, requests are marked if only some are asked for. */
+	some = t->ties.begun || (m->info.requests > 0 && m->info.begun == 0);
+	if (e == KP_OK && (kp_calls_several(names) || some)) {
 		constraints_settle(&t->ties);
 		e = t->ties.err;
 		if (e == KP_OK && !cursors_make(t, p, n))

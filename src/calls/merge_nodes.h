@@ -16,9 +16,10 @@
  * message from another node counts for the request that it was sent for, from hop
  * to hop, unless its process began the request that its own node says.
  *
- * Events of requests that the user did not ask for are left out, and the other
- * requests are numbered from 1 on in the order in which they began.  Which these
- * are is known only at the end of the file, so it is read twice.
+ * Events of requests that the user did not ask for are left out, of several nodes and of
+ * one type of requests, and the other requests are numbered from 1 on in the order in
+ * which they began.  Which these are is known only at the end of the file, so it is
+ * read twice.
  */
 #ifndef KPROFD_CALLS_MERGE_NODES_H
 #define KPROFD_CALLS_MERGE_NODES_H

@@ -30,7 +30,8 @@
  *   'O'  node, offset (zigzag), error	its times + offset are those of node 0,
  *					to within error ns; the last one counts
  *   'B'  request, node			the user asked for this request, and it
- *					began there
+ *					began there (also of one node, where only
+ *					requests of one type are asked for)
  *   'S'  request, request		both numbers are of the same request
  *   'W'  node, why			why its tracing ended early
  *   'E'  why it ended, events lost	the last; without it the file was cut

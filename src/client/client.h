@@ -76,6 +76,7 @@ int opts_wrong(const struct cmd *cmd, const char *fmt, ...)
 bool opt_since(struct opt_parser *p);	/* struct kp_query_range */
 bool opt_until(struct opt_parser *p);	/* likewise */
 bool opt_range(struct opt_parser *p);	/* struct timefmt_range */
+bool opt_took(struct opt_parser *p);	/* struct kp_query_range */
 /*
  * const char *; a node with a port, as for -target, stands for its name.
  * Several times: one text with blanks between them (kp_globs()).
@@ -118,6 +119,9 @@ struct place {
 	    &(r).node, NULL }, \
 	{ "identity", "GLOB", "only these request types: 'GET *'", opt_text, \
 	    &(r).identity_glob, NULL }
+#define OPT_TOOK(of, r) \
+	{ "took", "FROM,TO", of "only requests that took so long, to a power of two of " \
+	    "a second: 250ms,1s; 250ms: or longer", opt_took, &(r), NULL }
 #define OPT_JSON(flag) \
 	{ "json", NULL, "print JSON", opt_flag, &(flag), NULL }
 #define OPT_SORT(keys, order, choices) \

@@ -13,6 +13,7 @@
 #include "conn/reach.h"
 #include "text/file_why.h"
 #include "text/json.h"
+#include "text/text.h"
 
 static void
 put_json(struct kp_buf *b, const char *file, const struct kp_conf *c,
@@ -45,12 +46,118 @@ put_json(struct kp_buf *b, const char *file, const struct kp_conf *c,
 		json_uint(&j, "entries", c->nentries);
 		json_string(&j, "sampling",
 		    tiers_file_sampling(text, sizeof(text), &c->sampling));
+		json_array(&j, "objectives");
+		for (size_t i = 0; i < c->nslo; i++) {
+			json_object(&j, NULL);
+			objective_json(&j, &c->slo[i]);
+			json_end(&j);
+		}
+		json_end(&j);
 	}
 	json_close(&j);
 }
 
+/* ---- alert rules for Prometheus ---- */
+
+/*
+ * Of objectives whose budget is for 30 days: 14.4 times as fast burns 2 % of it in an
+ * hour, 6 times as fast 5 % in six.  The short time ends the alert soon.
+ *
+ * Source: Google, "The Site Reliability Workbook", chapter 5.
+ */
+static const struct burn {
+	const char *alert, *severity, *over, *recent;
+	double factor;
+} burns[] = {
+	{ "SloBurnsFast", "critical", "1h", "5m", 14.4 },
+	{ "SloBurns", "warning", "6h", "30m", 6 },
+};
+
+/* In a string of PromQL. */
+static void
+put_quoted(struct kp_buf *b, const char *s)
+{
+	for (; *s != '\0'; s++) {
+		if (*s == '"' || *s == '\\')
+			kp_buf_u8(b, '\\');
+		kp_buf_u8(b, (uint8_t)*s);
+	}
+}
+
+/* In a single-quoted text of YAML that is a template of Prometheus, too. */
+static void
+put_template(struct kp_buf *b, const char *s)
+{
+	for (; *s != '\0'; s++) {
+		if (strncmp(s, "{{", 2) == 0) {
+			kp_buf_str(b, "{{ \"{{\" }}");
+			s++;
+			continue;
+		}
+		kp_buf_u8(b, (uint8_t)*s);
+		if (*s == '\'')
+			kp_buf_u8(b, '\'');
+	}
+}
+
+static void
+put_ratio(struct kp_buf *b, const struct kp_objective *o, const char *over)
+{
+	static const char *const names[] = { "missed", "requests" };
+
+	for (int i = 0; i < 2; i++) {
+		kp_buf_printf(b, "%ssum by (objective) (rate(kprof_slo_%s_total{objective=\"",
+		    i == 0 ? "" : " / ", names[i]);
+		put_quoted(b, o->text);
+		kp_buf_printf(b, "\"}[%s]))", over);
+	}
+}
+
+static void
+put_rule(struct kp_buf *b, const struct kp_objective *o, const struct burn *u)
+{
+	double budget = (100 - o->percent) / 100;
+
+	if (u->factor * budget >= 1) {
+		kp_buf_printf(b, "      # no %s: more than all would have to miss it\n",
+		    u->alert);
+		return;
+	}
+	kp_buf_printf(b, "      - alert: %s\n        expr: |-\n          ", u->alert);
+	put_ratio(b, o, u->over);
+	kp_buf_printf(b, " > %g * %.6g\n          and ", u->factor, budget);
+	put_ratio(b, o, u->recent);
+	kp_buf_printf(b, " > %g * %.6g\n        labels:\n          severity: %s\n"
+	    "          objective: '", u->factor, budget, u->severity);
+	put_template(b, o->text);
+	kp_buf_printf(b, "'\n        annotations:\n          summary: '"
+	    "{{ $value | humanizePercentage }} of the last %s missed: ", u->over);
+	put_template(b, o->text);
+	kp_buf_printf(b, " (%.10g %%); at this rate the budget of 30 days lasts %.2g days "
+	    "(kprof report -slo)'\n", o->percent, 30 / u->factor);
+}
+
+static void
+put_rules(struct kp_buf *b, const char *file, const struct kp_conf *c)
+{
+	kp_buf_str(b, "# Alerts when an error budget burns too fast, of the objectives in\n# ");
+	text_put(b, file);
+	kp_buf_str(b, ", by kprof check -rules: make them again when these change.\n\n"
+	    "groups:\n  - name: kprofd-slo\n    rules:\n");
+	for (size_t i = 0; i < c->nslo; i++) {
+		kp_buf_printf(b, "%s      # %.10g %% of ", i > 0 ? "\n" : "",
+		    c->slo[i].percent);
+		text_put(b, c->slo[i].text);
+		kp_buf_u8(b, '\n');
+		for (size_t k = 0; k < sizeof(burns) / sizeof(burns[0]); k++)
+			put_rule(b, &c->slo[i], &burns[k]);
+	}
+}
+
+/* ---- the file alone ---- */
+
 static int
-check(const char *file, const char *src, size_t n, bool json)
+check(const char *file, const char *src, size_t n, bool json, bool rules)
 {
 	struct kp_conf *conf = NULL;
 	struct kp_diags diags;
@@ -64,6 +171,11 @@ check(const char *file, const char *src, size_t n, bool json)
 		diag_print(stderr, file, src, n, &diags);
 	if (json)
 		put_json(&b, file, err == KP_OK ? conf : NULL, &diags);
+	else if (err == KP_OK && rules && conf->nslo == 0)
+		say("'%s' has no objectives: {slo, [{\"GET /orders\", 200, 99.9}]} sets one",
+		    file);
+	else if (err == KP_OK && rules)
+		put_rules(&b, file, conf);
 	else if (err == KP_OK)
 		tiers_file_summary(&b, file, conf);
 	else if (diags.n == 0)
@@ -72,6 +184,8 @@ check(const char *file, const char *src, size_t n, bool json)
 	kp_diags_free(&diags);
 	if (err != KP_OK)
 		return EXIT_FAILED;
+	if (rules && conf->nslo == 0)
+		st = EXIT_FAILED;
 	kp_conf_free(conf);
 	return st;
 }
@@ -90,7 +204,7 @@ struct node_args {
 static int
 check_node(const struct node_args *a, const char *file)
 {
-	const char *argv[20 + 2 * OPT_LIST_MAX + REACH_ARGS_MAX] = { "kprofd",
+	const char *argv[22 + 2 * OPT_LIST_MAX + REACH_ARGS_MAX] = { "kprofd",
 		"-check", "-tiers", file };
 	static const char *const probes[] = { "relay", "native", "auto" };
 	const char *const texts[][2] = {
@@ -119,6 +233,7 @@ check_node(const struct node_args *a, const char *file)
 	if (a->values)
 		argv[n++] = "-values";
 	if (a->json) {
+		argv[n++] = "-json";
 		argv[n++] = "-log";
 		argv[n++] = "json";
 	}
@@ -136,9 +251,12 @@ int
 cmd_check(const struct cmd *cmd, int argc, char **argv)
 {
 	struct node_args a = { .probe = -1 };
+	bool rules = false, node;
 	const struct opt opts[] = {
-		{ "json", NULL, "print JSON; against a node the messages are JSON, "
-		    "as with kprofd -log", opt_flag, &a.json, NULL },
+		{ "json", NULL, "print JSON; against a node an object on each line, "
+		    "and messages as with kprofd -log json", opt_flag, &a.json, NULL },
+		{ "rules", NULL, "print alert rules for Prometheus, of the file's "
+		    "objectives (slo)", opt_flag, &rules, NULL },
 		OPT_GROUP("Against a node"),
 		{ "target", "NODE", "count calls there, and trace some requests: "
 		    "which functions exist, how often each is called, and what "
@@ -164,7 +282,6 @@ cmd_check(const struct cmd *cmd, int argc, char **argv)
 	};
 	char why[300], *src;
 	const char *file;
-	bool node;
 	size_t n;
 	int st;
 
@@ -172,6 +289,8 @@ cmd_check(const struct cmd *cmd, int argc, char **argv)
 	if (st != OPTS_GO_ON)
 		return st;
 	node = a.targets.n > 0 || a.control != NULL;
+	if (rules && (node || a.json))
+		return opts_wrong(cmd, "-rules is of a file alone, and goes without -json");
 	if (!node && (a.duration != NULL || a.explain || a.values ||
 	    a.probe >= 0 || a.library != NULL || a.send))
 		return opts_wrong(cmd, "-for, -explain, -values, -probe, "
@@ -186,7 +305,7 @@ cmd_check(const struct cmd *cmd, int argc, char **argv)
 		say("%s", why);
 		return EXIT_FAILED;
 	}
-	st = check(file, src, n, a.json);
+	st = check(file, src, n, a.json, rules);
 	free(src);
 	return st;
 }

@@ -1,6 +1,6 @@
 /*
  * cmd_daemon.c - commands that ask the daemon of a database: status, flight,
- * dump, pause, resume, reload and clear-tokens.
+ * mark, dump, pause, resume, reload and clear-tokens.
  *
  * When no daemon answers, status shows what its database holds, and fails:
  * scripts ask whether it runs.  With -target, clear-tokens needs no daemon.
@@ -112,18 +112,19 @@ daemon_put(const struct place *p, const char *command, bool json,
 	return err;
 }
 
-/* ---- flight, dump, pause, resume, reload ---- */
+/* ---- flight, mark, dump, pause, resume, reload ---- */
 
 int
 cmd_ctl(const struct cmd *cmd, int argc, char **argv)
 {
 	/* only these can be limited to some of the targets */
-	bool some = strcmp(cmd->name, "pause") == 0 ||
+	bool mark = strcmp(cmd->name, "mark") == 0;
+	bool some = mark || strcmp(cmd->name, "pause") == 0 ||
 	    strcmp(cmd->name, "resume") == 0;
 	bool flight = strcmp(cmd->name, "flight") == 0, json = false,
 	    stacks = false;
 	struct place p = { .control = NULL }, one;
-	const char *node = NULL;
+	const char *node = NULL, *text = NULL, *wrong;
 	size_t rows = OPT_UNSET;
 	const struct opt opts[] = { OPT_DB_EACH(p), OPT_CONTROL(p),
 		OPT_NODE(node), OPT_JSON(json), { "stacks", NULL, "show the "
@@ -134,7 +135,7 @@ cmd_ctl(const struct cmd *cmd, int argc, char **argv)
 	struct kp_buf out;
 
 	st = opts_parse(cmd, opts, flight ? 6 : some ? 3 : 2, argc, argv,
-	    NULL);
+	    &text);
 	if (st == OPTS_GO_ON)
 		st = place_check(cmd, &p);
 	if (st != OPTS_GO_ON)
@@ -143,8 +144,12 @@ cmd_ctl(const struct cmd *cmd, int argc, char **argv)
 	    json ? " json" : "", stacks ? " stacks" : "");
 	if (rows != OPT_UNSET)
 		snprintf(command + strlen(command), 30, " n=%zu", rows);
+	if (mark && (wrong = ctl_mark_wrong(text)) != NULL)
+		return opts_wrong(cmd, "the TEXT %s", wrong);
 	if (!daemon_line(line, command, node))
 		return EXIT_USAGE;
+	if (mark && !ctl_line_mark(line, text))
+		return opts_wrong(cmd, "-node is given too often");
 	kp_buf_init(&out, OUTPUT_MAX);
 	for (size_t i = 0; i < place_dbs(&p).n; i++) {
 		one = place_at(&p, i);

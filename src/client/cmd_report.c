@@ -1,6 +1,6 @@
 /*
  * cmd_report.c - kprof report: where the time of requests goes; with -stacks the
- * functions of each tier.
+ * functions of each tier; with -changed what is not as it was.
  */
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +8,11 @@
 #include "base/near_names.h"
 #include "client.h"
 #include "report/advice.h"
+#include "report/changed.h"
 #include "report/compare.h"
 #include "report/losses.h"
 #include "report/requests.h"
+#include "report/slo.h"
 #include "report/usage.h"
 #include "stacks/stored/stored_stacks.h"
 #include "text/text.h"
@@ -32,6 +34,7 @@ explain_identity(struct kp_buf *b, struct kp_query *q,
 	size_t n = 0;
 
 	any.identity_glob = NULL;
+	any.no_intervals = true;
 	err = report_from_db(q, &any, &r);
 	if (err != KP_OK)
 		return err;
@@ -85,55 +88,45 @@ struct stacks_args {
 	int form;		/* index into the choices below; -1: not given */
 	const char *tier;
 	size_t rows;		/* OPT_UNSET: not given */
+	int against;		/* as form */
+	bool waits;
 };
 
-#define STACKS_ARGS { .form = -1, .rows = OPT_UNSET }
+#define STACKS_ARGS { .form = -1, .rows = OPT_UNSET, .against = -1 }
 
 #define OPTS_STACKS(a) \
-	{ "form", "FORM", "-stacks: tree (default), folded or speedscope, " \
-	    "for flame graphs", opt_choice, &(a).form, \
-	    "tree,folded,speedscope" }, \
+	{ "form", "FORM", "-stacks: tree (default), folded, difffolded (of " \
+	    "-versus), speedscope or pprof", opt_choice, &(a).form, \
+	    "tree,folded,difffolded,speedscope,pprof" }, \
 	{ "tier", "NAME", "-stacks: only what is in this tier", opt_text, \
 	    &(a).tier, NULL }, \
+	{ "against", "OTHERS", "-stacks: the functions that differ, per request, from " \
+	    "the other nodes (see -node), types (see -identity) or durations (see " \
+	    "-took: slow against fast); of times: -versus", \
+	    opt_choice, &(a).against, "nodes,types,durations" }, \
+	{ "waits", NULL, "-stacks with -versus or -against: with processes that wait", \
+	    opt_flag, &(a).waits, NULL }, \
 	OPT_N("all; -stacks: 3, -memory: 15 of each table", (a).rows)
 
 #define ROWS 3
+#define VERSUS_ROWS 15
 #define MEMORY_ROWS 15
 
-enum { FORM_TREE, FORM_FOLDED, FORM_SPEEDSCOPE };
-
-/* Returns OPTS_GO_ON, or EXIT_USAGE with a message. */
-static int
-stacks_check(const struct cmd *cmd, const struct stacks_args *a, bool stacks,
-    bool json)
-{
-	bool given = a->form >= 0 || a->tier != NULL;
-
-	if (!stacks && given)
-		return opts_wrong(cmd, "-form and -tier go with -stacks");
-	if (stacks && json && (given || a->rows != OPT_UNSET))
-		return opts_wrong(cmd, "-json has all stacks: it goes without "
-		    "-form, -tier and -n");
-	if (a->form > FORM_TREE && (a->tier != NULL ||
-	    a->rows != OPT_UNSET))
-		return opts_wrong(cmd, "-form folded and speedscope have all "
-		    "stacks: they go without -tier and -n");
-	return OPTS_GO_ON;
-}
+/* The others are those of enum stacks_form. */
+#define FORM_TREE ((int)STACKS_JSON)
 
 static enum kp_err
 write_form(const struct stacks_args *a, const struct stacks *s,
-    struct kp_buf *b)
+    const struct stacks *versus, enum stacks_what what, struct kp_buf *b)
 {
 	const struct stacks_opts o = { .tier = a->tier,
-		.rows = a->rows == OPT_UNSET ? ROWS : a->rows,
-		.width = screen_width() };
+		.rows = a->rows != OPT_UNSET ? a->rows : versus != NULL ?
+		VERSUS_ROWS : ROWS, .width = screen_width(), .waits = a->waits };
 
-	if (a->form == FORM_FOLDED)
-		return stacks_folded(b, s);
-	if (a->form == FORM_SPEEDSCOPE)
-		return stacks_speedscope(b, s);
-	return stacks_table(b, s, &o);
+	if (a->form > FORM_TREE)
+		return stacks_put(b, s, versus, (enum stacks_form)a->form);
+	return versus != NULL ? stacks_versus_table(b, s, versus, what, &o) :
+	    stacks_table(b, s, &o);
 }
 
 /* Is it one of the database's, or of those that no tiers.conf has, "_after"? */
@@ -167,9 +160,12 @@ check_tier(const struct cmd *cmd, struct kp_query *q, const char *tier)
  */
 static int
 stacks_show(const struct cmd *cmd, const struct stacks_args *a,
-    const struct place *place, const struct kp_query_range *range, bool json)
+    const struct place *place, const struct kp_query_range *range,
+    const struct timefmt_range *time, bool json)
 {
-	struct stacks *s = NULL;
+	const struct stacks_against with = { a->against < 0 ? STACKS_TIME :
+		STACKS_NODES + (unsigned)a->against, *time };
+	struct stacks *s = NULL, *versus = NULL;
 	struct kp_query *q;
 	struct kp_buf b;
 	enum kp_err err;
@@ -184,13 +180,17 @@ stacks_show(const struct cmd *cmd, const struct stacks_args *a,
 	}
 	kp_buf_init(&b, OUTPUT_MAX);
 	err = stacks_from_db(q, range, KP_QUERY_STACKS_MAX, &s);
+	if (err == KP_OK && (a->against >= 0 || time->until != 0))
+		err = stacks_against_from_db(q, range, s, &with,
+		    KP_QUERY_STACKS_MAX, &versus);
 	if (err == KP_OK && json)
-		stacks_json(&b, s);
+		stacks_json(&b, s, versus);
 	else if (err == KP_OK)
-		err = write_form(a, s, &b);
+		err = write_form(a, s, versus, with.what, &b);
 	if (err == KP_OK && s->why != NULL && (json || a->form > FORM_TREE))
 		say("%s", s->why);
 	st = query_show(q, err, &b);
+	stacks_free(versus);
 	stacks_free(s);
 	kp_query_close(q);
 	return st;
@@ -204,8 +204,9 @@ struct args {
 	struct timefmt_range versus;	/* until 0: none was given */
 	const char *sort;
 	int what;			/* enum report_what; -1: not given */
+	int by;				/* 1: node; -1: not given */
 	bool percentiles, messages, less_tracing, json, csv;
-	bool stacks, memory;
+	bool stacks, memory, changed, slo;
 	struct stacks_args of_stacks;
 };
 
@@ -369,7 +370,7 @@ read_reports(const struct args *a, struct kp_query *q, struct reports *rs)
 
 	/* ranges are of what is stored */
 	if (err == KP_OK && a->range.since == 0 && a->range.until ==
-	    INT64_MAX && a->versus.until == 0)
+	    INT64_MAX && a->versus.until == 0 && !a->range.by_node)
 		err = running_report(q, &a->place, &a->range, false, &rs->now,
 		    rs->running_why, sizeof(rs->running_why));
 	if (err == KP_OK)
@@ -381,7 +382,7 @@ read_reports(const struct args *a, struct kp_query *q, struct reports *rs)
 	rs->then_range = a->range;
 	rs->then_range.since = a->versus.since;
 	rs->then_range.until = a->versus.until;
-	report_apart(&a->range, rs->now, &rs->then_range);
+	report_apart(&a->range, rs->now->start, rs->now->end, &rs->then_range);
 	err = report_from_db(q, &rs->then_range, &rs->then);
 	if (err == KP_OK)
 		read_hints(a, q, &rs->then_range, rs->then);
@@ -424,56 +425,87 @@ sort_reports(const struct args *a, const struct reports *rs)
 	return now == KP_OK || report_empty(rs->now) ? KP_OK : then;
 }
 
-static int
-messages(const struct args *a)
+/* ---- what is no table of request types: each writes itself, and is shown alike ---- */
+
+typedef enum kp_err put_fn(const struct args *a, struct kp_query *q, struct kp_buf *b);
+
+static enum kp_err
+put_messages(const struct args *a, struct kp_query *q, struct kp_buf *b)
 {
 	struct kp_query_waits waits = { 0 };
 	struct kp_query_sum cover = { 0 };
-	struct kp_query *q;
-	struct kp_buf b;
-	enum kp_err err;
-	int st;
+	enum kp_err err = kp_query_waits(q, &a->range, NULL, &waits);
 
-	if (open_db(&q, &a->place) != KP_OK)
-		return EXIT_FAILED;
-	kp_buf_init(&b, OUTPUT_MAX);
-	err = kp_query_waits(q, &a->range, NULL, &waits);
 	if (err == KP_OK)
 		err = kp_query_cover(q, &a->range, &cover);
 	if (err == KP_OK)
-		err = a->json ? messages_json(&b, &waits, &cover) :
-		    messages_table(&b, &waits, &cover, screen_width());
-	st = query_show(q, err, &b);
+		err = a->json ? messages_json(b, &waits, &cover) :
+		    messages_table(b, &waits, &cover, screen_width());
 	kp_query_waits_free(&waits);
 	kp_query_sum_free(&cover);
-	kp_query_close(q);
-	return st;
+	return err;
+}
+
+static enum kp_err
+put_memory(const struct args *a, struct kp_query *q, struct kp_buf *b)
+{
+	struct kp_query_usage usage = { 0 };
+	enum kp_err err = kp_query_usage(q, &a->range, &usage);
+	struct json j;
+
+	if (err == KP_OK && a->json) {
+		json_open(&j, b);
+		usage_json(&j, &usage);
+		json_close(&j);
+	} else if (err == KP_OK) {
+		err = usage_tables(b, &usage, a->of_stacks.rows == OPT_UNSET ?
+		    MEMORY_ROWS : a->of_stacks.rows, screen_width());
+	}
+	kp_query_usage_free(&usage);
+	return err;
+}
+
+static enum kp_err
+put_changes(const struct args *a, struct kp_query *q, struct kp_buf *b)
+{
+	struct changes c = { 0 };
+	enum kp_err err = changes_from_db(q, &a->range, &c);
+
+	if (err == KP_OK && a->json)
+		changes_json(b, &c);
+	else if (err == KP_OK)
+		changes_text(b, &c, screen_width());
+	changes_free(&c);
+	return err;
+}
+
+static enum kp_err
+put_slo(const struct args *a, struct kp_query *q, struct kp_buf *b)
+{
+	struct slo s;
+	enum kp_err err = slo_from_db(q, &a->range, &s);
+
+	if (err != KP_OK)
+		return err;
+	if (a->json)
+		slo_json(b, &s);
+	else
+		slo_text(b, &s, screen_width());
+	slo_free(&s);
+	return KP_OK;
 }
 
 static int
-memory(const struct args *a)
+show_put(const struct args *a, put_fn *put)
 {
-	struct kp_query_usage usage = { 0 };
 	struct kp_query *q;
 	struct kp_buf b;
-	struct json j;
-	enum kp_err err;
 	int st;
 
 	if (open_db(&q, &a->place) != KP_OK)
 		return EXIT_FAILED;
 	kp_buf_init(&b, OUTPUT_MAX);
-	err = kp_query_usage(q, &a->range, &usage);
-	if (err == KP_OK && a->json) {
-		json_open(&j, &b);
-		usage_json(&j, &usage);
-		json_close(&j);
-	} else if (err == KP_OK) {
-		err = usage_tables(&b, &usage, a->of_stacks.rows == OPT_UNSET ?
-		    MEMORY_ROWS : a->of_stacks.rows, screen_width());
-	}
-	st = query_show(q, err, &b);
-	kp_query_usage_free(&usage);
+	st = query_show(q, put(a, q, &b), &b);
 	kp_query_close(q);
 	return st;
 }
@@ -504,10 +536,50 @@ report(const struct cmd *cmd, const struct args *a)
 	return st;
 }
 
+/* Returns OPTS_GO_ON, or EXIT_USAGE with a message. */
+static int
+stacks_check(const struct cmd *cmd, const struct args *a)
+{
+	const struct stacks_args *o = &a->of_stacks;
+	bool given = o->form >= 0 || o->tier != NULL || o->against >= 0 || o->waits ||
+	    a->range.took_to > 0;
+	bool versus = o->against >= 0 || a->versus.until != 0;
+
+	if (!a->stacks && given)
+		return opts_wrong(cmd, "-form, -tier, -took, -against and -waits go "
+		    "with -stacks");
+	if (a->stacks && a->json && (o->form >= 0 || o->tier != NULL || o->waits ||
+	    o->rows != OPT_UNSET))
+		return opts_wrong(cmd, "-json has all stacks: it goes without "
+		    "-form, -tier, -waits and -n");
+	if (o->form > FORM_TREE && (o->tier != NULL || o->rows != OPT_UNSET))
+		return opts_wrong(cmd, "-form folded, difffolded, speedscope and "
+		    "pprof have all stacks: they go without -tier and -n");
+	if (a->stacks && versus && o->form >= 0 && o->form != (int)STACKS_DIFFFOLDED)
+		return opts_wrong(cmd, "-versus and -against have a form of their "
+		    "own: they go without -form, or with -form difffolded");
+	if (o->form == (int)STACKS_DIFFFOLDED && !versus)
+		return opts_wrong(cmd, "-form difffolded needs the other side: "
+		    "-versus or -against");
+	if (o->waits && !versus)
+		return opts_wrong(cmd, "-waits goes with -versus or -against: "
+		    "without these waits are shown");
+	if (o->against == 0 && a->range.node == NULL)
+		return opts_wrong(cmd, "-against nodes: -node says which are compared "
+		    "with the others");
+	if (o->against == 2 && a->range.took_to == 0)
+		return opts_wrong(cmd, "-against durations: -took says which are "
+		    "compared with the others: -took 250ms");
+	if (o->against == 1 && a->range.identity_glob == NULL)
+		return opts_wrong(cmd, "-against types: -identity says which are "
+		    "compared with the others");
+	return OPTS_GO_ON;
+}
+
 int
 cmd_report(const struct cmd *cmd, int argc, char **argv)
 {
-	struct args a = { .range = { .until = INT64_MAX }, .what = -1,
+	struct args a = { .range = { .until = INT64_MAX }, .what = -1, .by = -1,
 		.of_stacks = STACKS_ARGS };
 	const struct opt opts[] = {
 		OPT_GROUP("Which requests"),
@@ -515,6 +587,13 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		{ "versus", "RANGE", "compare with that range: -2h,-1h",
 		    opt_range, &a.versus, NULL },
 		OPT_GROUP("What is shown"),
+		{ "changed", NULL, "what got slower, or fails more often, since when, in "
+		    "which tier, on which node, after which event", opt_flag,
+		    &a.changed, NULL },
+		{ "slo", NULL, "how the objectives of tiers.conf were met: {slo, "
+		    "[{\"GET /orders\", 200, 99.9}]}", opt_flag, &a.slo, NULL },
+		{ "by", "KEY", "a row for each identity (default) or node", opt_choice,
+		    &a.by, "identity,node" },
 		OPT_WHAT(a.what),
 		{ "sort", "KEY", "in order of requests (default), total (the time of "
 		    "one), cost (requests x time), name, or a tier; with -versus: "
@@ -530,6 +609,7 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		{ "memory", NULL, "mailboxes and memory of processes, ETS "
 		    "tables and the node, as last seen, and how it has grown",
 		    opt_flag, &a.memory, NULL },
+		OPT_TOOK("-stacks: ", a.range),
 		OPTS_STACKS(a.of_stacks),
 		OPT_GROUP("Form and source"),
 		OPT_JSON(a.json),
@@ -541,9 +621,24 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 	int st;
 
 	st = opts_parse_range(cmd, OPTS(opts), argc, argv, &a.range);
+	if (st == OPTS_GO_ON && a.changed && (a.messages || a.stacks || a.memory ||
+	    a.csv || a.percentiles || a.less_tracing || a.sort != NULL || a.by >= 0 ||
+	    a.what >= 0 || a.of_stacks.rows != OPT_UNSET || a.versus.until != 0))
+		st = opts_wrong(cmd, "-changed goes with -json, -db, -node, "
+		    "-identity and a range alone");
+	if (st == OPTS_GO_ON && a.slo && (a.changed || a.messages || a.stacks ||
+	    a.memory || a.csv || a.percentiles || a.less_tracing || a.sort != NULL ||
+	    a.what >= 0 || a.of_stacks.rows != OPT_UNSET || a.versus.until != 0 ||
+	    a.range.identity_glob != NULL))
+		st = opts_wrong(cmd, "-slo goes with -by, -json, -db, -node and a range "
+		    "alone");
 	/* programs keep the figure that they have always had */
 	if (a.what < 0)
 		a.what = a.json || a.csv ? REPORT_BUSY : REPORT_SELF;
+	a.range.by_node = a.by == 1;
+	if (st == OPTS_GO_ON && a.by >= 0 && (a.messages || a.stacks || a.memory))
+		st = opts_wrong(cmd, "-by goes without -messages, -stacks and "
+		    "-memory");
 	if (st == OPTS_GO_ON)
 		st = place_check(cmd, &a.place);
 	if (st == OPTS_GO_ON && a.json && a.csv)
@@ -559,17 +654,21 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		st = opts_wrong(cmd, "-memory goes with -n, -json, -db, -node and "
 		    "a range alone");
 	if (st == OPTS_GO_ON && a.stacks && (a.messages || a.csv ||
-	    a.percentiles || a.less_tracing || a.sort != NULL ||
-	    a.versus.until != 0))
-		st = opts_wrong(cmd, "-stacks goes with -form, -tier, -n, "
-		    "-json, -db and a range alone");
+	    a.percentiles || a.less_tracing || a.sort != NULL))
+		st = opts_wrong(cmd, "-stacks goes with -form, -tier, -took, "
+		    "-n, -versus, -against, -json, -db and a range alone");
 	if (st == OPTS_GO_ON)
-		st = stacks_check(cmd, &a.of_stacks, a.stacks, a.json);
+		st = stacks_check(cmd, &a);
 	if (st != OPTS_GO_ON)
 		return st;
 	if (a.memory)
-		return memory(&a);
+		return show_put(&a, put_memory);
+	if (a.changed)
+		return show_put(&a, put_changes);
+	if (a.slo)
+		return show_put(&a, put_slo);
 	if (a.stacks)
-		return stacks_show(cmd, &a.of_stacks, &a.place, &a.range, a.json);
-	return a.messages ? messages(&a) : report(cmd, &a);
+		return stacks_show(cmd, &a.of_stacks, &a.place, &a.range, &a.versus,
+		    a.json);
+	return a.messages ? show_put(&a, put_messages) : report(cmd, &a);
 }

@@ -240,7 +240,7 @@ snapshot_read(struct snapshot *l, const struct args *a, const struct top_view *v
 		free(why);
 		return;
 	}
-	kp_query_deadline(l->q, kp_mono_now() + QUERY_S * KP_NS_PER_S, NULL);
+	kp_query_limit(l->q, QUERY_S * KP_NS_PER_S, QUERY_S * KP_NS_PER_S, NULL);
 	err = read_figures(l, a, v);
 	if (err != KP_OK)
 		snprintf(l->why, sizeof(l->why), "%s",

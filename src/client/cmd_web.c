@@ -45,7 +45,7 @@ serve(const struct place *p, struct web_opts *o)
 	sigprocmask(SIG_BLOCK, &end, NULL);
 	err = web_start(&w, o, why, sizeof(why));
 	if (err == KP_OK) {
-		printf("dashboard at http://%s/\n", web_addr(w));
+		printf("dashboard at %s\n", web_url(w));
 		fflush(stdout);
 		sigwait(&end, &sig);
 		web_stop(w);
@@ -64,13 +64,14 @@ cmd_web(const struct cmd *cmd, int argc, char **argv)
 	const struct opt opts[] = {
 		{ "http", "ADDR:PORT", "where (default " WEB_ADDR_DEFAULT ")",
 		    opt_text, &o.addr, NULL },
-		{ "http-token-file", "FILE", "clients need this token; "
-		    "then ADDR may be any", opt_text, &o.token_file, NULL },
+		WEB_OPTIONS(o),
 		OPT_DB(p),
 		OPT_CONTROL(p),
 	};
-	int st;
+	int st = opts_parse(cmd, OPTS(opts), argc, argv, NULL);
+	const char *wrong = web_opts_wrong(&o);
 
-	st = opts_parse(cmd, OPTS(opts), argc, argv, NULL);
-	return st == OPTS_GO_ON ? serve(&p, &o) : st;
+	if (st != OPTS_GO_ON)
+		return st;
+	return wrong != NULL ? opts_wrong(cmd, "%s", wrong) : serve(&p, &o);
 }

@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client.h"
 #include "kprofd/nodes.h"
+#include "report/report.h"
 #include "text/text.h"
 #include "text/timefmt.h"
 
@@ -101,6 +103,8 @@ show(struct kp_buf *b)
 		say("cannot make the output: %s", b->err == KP_ELIMIT ?
 		    "it is too large (see -since, -identity)" :
 		    kp_err_str(b->err));
+	else if (b->len > 1 && b->p[0] == 0x1f && isatty(STDOUT_FILENO))
+		say("this form is not for a terminal: give >FILE");
 	else if ((b->len > 0 && fwrite(b->p, 1, b->len, stdout) != b->len) ||
 	    fflush(stdout) != 0)
 		say("cannot write the output: %s", strerror(errno));
@@ -161,6 +165,14 @@ opt_range(struct opt_parser *p)
 
 	return why == NULL ||
 	    OPT_BAD(p, "-%s '%s': %s", p->at->name, p->value, why);
+}
+
+bool
+opt_took(struct opt_parser *p)
+{
+	const char *why = report_parse_took(p->value, p->at->to);
+
+	return why == NULL || OPT_BAD(p, "-took '%s': %s", p->value, why);
 }
 
 /* Reports have a node's own name, which has no port. */

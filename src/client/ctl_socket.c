@@ -18,6 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "client/ctl_socket.h"
 
 #define HEAD_MAX 64u		/* of "note <length>" */
@@ -275,6 +276,36 @@ ctl_line(char line[CTL_LINE_MAX], const char *command, const char *globs)
 		    (int)len, globs);
 	}
 	return n < CTL_LINE_MAX;
+}
+
+const char *
+ctl_mark_wrong(const char *text)
+{
+	size_t n = strlen(text), len;
+	uint32_t c;
+
+	if (strspn(text, " ") == n)
+		return "is empty";
+	if (n > CTL_MARK_MAX)
+		return "is longer than 256 bytes";
+	for (; n > 0; text += len, n -= len) {
+		c = utf8_next(text, n, &len);
+		if (c == UTF8_BAD)
+			return "is not UTF-8";
+		if (utf8_unsafe(c))
+			return "has a control character";
+	}
+	return NULL;
+}
+
+/* The text comes last, since it may have blanks. */
+bool
+ctl_line_mark(char line[CTL_LINE_MAX], const char *text)
+{
+	size_t n = strlen(line);
+
+	return snprintf(line + n, CTL_LINE_MAX - n, " text=%s", text) <
+	    (int)(CTL_LINE_MAX - n);
 }
 
 enum kp_err

@@ -14,6 +14,9 @@
 #define CTL_SILENCE_S 30	/* the longest wait for a daemon that works */
 #define CTL_LINE_MAX 1000	/* bytes of a command; the daemon takes some more */
 #define CTL_ANSWER_MAX (1u << 20)	/* bytes of all messages of a command */
+#define CTL_MARK_MAX 256	/* bytes of the text of a mark, or of a type's name */
+#define TRACE_FOR_MAX (60 * KP_NS_PER_S)	/* that a trace may wait for its request */
+#define TRACE_EVENTS_MAX 1000000	/* and events that it may take */
 
 struct ctl_request {
 	const char *path;	/* of the socket */
@@ -37,6 +40,10 @@ struct ctl_request {
  * them; NULL: all.  False: they are too many.
  */
 bool ctl_line(char line[CTL_LINE_MAX], const char *command, const char *globs);
+/* Returns what is wrong with the text of a mark, such as "is empty"; NULL: nothing. */
+const char *ctl_mark_wrong(const char *text);
+/* Appends a text that ctl_mark_wrong() accepts.  False: the line becomes too long. */
+bool ctl_line_mark(char line[CTL_LINE_MAX], const char *text);
 /*
  * KP_OK: the answer is in `answer`; KP_ESTATE: the daemon refused, `why` holds
  * its words; otherwise it was not reached or not understood, and `why` says how.

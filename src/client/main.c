@@ -37,7 +37,9 @@ static const struct cmd cmds[] = {
 	{ "slow", NULL, "list slow requests", "",
 	    "kprof slow -since 2026-11-21T10:00 -n 5", cmd_slow },
 	{ "tree", "ID", "show the trace of one slow request, call by call",
-	    "kprof slow lists the IDs.", "kprof tree 42", cmd_tree },
+	    "kprof slow lists the IDs.\nkprof tree new -json | PROGRAM has PROGRAM "
+	    "read each one that is stored from now on, in a line.", "kprof tree 42",
+	    cmd_tree },
 	{ "web", NULL, "serve the dashboard of a database", "It serves "
 	    "until Ctrl-C, and asks a running daemon for what it does now.  "
 	    "kprofd -http serves the same.",
@@ -49,6 +51,11 @@ static const struct cmd cmds[] = {
 	    "kprof status -db /var/lib/kprofd/kprofd.db", cmd_status },
 	{ "flight", NULL, "list the oldest requests in flight, and where they "
 	    "are", "", "kprof flight -node 'app@*' -stacks", cmd_ctl },
+	{ "mark", "TEXT", "write an event with this text, such as a deploy", "The "
+	    "event is kprofd's own, or with -node one of each of these targets; "
+	    "the page draws it in the charts.  It is in the database when the "
+	    "command ends.",
+	    "kprof mark 'deploy of 1.4.2'", cmd_ctl },
 	{ "pause", NULL, "stop measuring; the daemon stays attached", "",
 	    "kprof pause -node 'app@*'", cmd_ctl },
 	{ "resume", NULL, "measure again after a pause or an overload", "",

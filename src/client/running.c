@@ -71,6 +71,7 @@ static enum kp_err
 show_running(struct kp_query *q, const struct kp_query_range *r, bool live,
     const struct live_windows *running, struct report **report)
 {
+	struct kp_query_tiers tiers = { 0 };
 	struct report *now;
 	enum kp_err err;
 
@@ -81,11 +82,14 @@ show_running(struct kp_query *q, const struct kp_query_range *r, bool live,
 		(*report)->left = running->left;
 		return KP_OK;
 	}
-	err = report_from_running(q, r, running, &now);
+	err = kp_query_tiers(q, &tiers);
+	if (err == KP_OK)
+		err = report_from_running(&tiers, r->identity_glob, running, &now);
 	if (err == KP_OK) {
 		report_free(*report);
 		*report = now;
 	}
+	kp_query_tiers_free(&tiers);
 	return err;
 }
 

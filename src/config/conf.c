@@ -139,6 +139,18 @@ set_label(struct conf_ctx *x, const struct node *form)
 	x->label = take_fun(x, form->kid[1], FUN "Label; ... end");
 }
 
+static void
+set_trace(struct conf_ctx *x, const struct node *form)
+{
+	x->trace = take_fun(x, form->kid[1], FUN "Traceparent; ... end");
+}
+
+static void
+set_slo(struct conf_ctx *x, const struct node *form)
+{
+	x->slo = form->kid[1];
+}
+
 /* An integer within bounds. */
 static bool
 take_int(struct conf_ctx *x, const struct node *v, const char *name,
@@ -202,6 +214,12 @@ set_sampling(struct conf_ctx *x, const struct node *form)
 	} else {
 		conf_expected(x, v->kid[0], what);
 	}
+}
+
+static void
+set_slow(struct conf_ctx *x, const struct node *form)
+{
+	x->conf->slow_always = take_choice(x, form->kid[1], "always", "slices");
 }
 
 /* Percent of one scheduler, with decimals; above 100 if it has several. */
@@ -276,6 +294,7 @@ static const struct limit {
 	/* options of their own */
 	LIMIT("slow_ms", 0, CONF_MS_MAX, KP_NS_PER_MS, slow),
 	LIMIT("keep_slowest", 0, CONF_KEEP_MAX, 1, keep_slowest),
+	LIMIT("keep_sampled", 0, CONF_KEEP_MAX, 1, keep_sampled),
 #undef LIMIT
 };
 
@@ -571,9 +590,12 @@ static const struct key keys[] = {
 	{ "finish", "{finish, Function}", set_finish, 0, true, 0 },
 	{ "identity", "{identity, fun ... end}", set_identity, 0, false, 0 },
 	{ "label", "{label, fun ... end}", set_label, 0, false, 0 },
+	{ "trace_id", "{trace_id, fun ... end}", set_trace, 0, false, 0 },
 	{ "sampling", "{sampling, How}", set_sampling, 0, false, 0 },
+	{ "slow", "{slow, always | slices}", set_slow, 0, false, 0 },
 	{ "slow_ms", "{slow_ms, Milliseconds}", set_int, 0, false, 0 },
 	{ "keep_slowest", "{keep_slowest, N}", set_int, 0, false, 0 },
+	{ "keep_sampled", "{keep_sampled, N}", set_int, 0, false, 0 },
 	{ "budget", "{budget, Percent | none}", set_percent, 0, false,
 	    offsetof(struct kp_conf, budget) },
 	{ "hot_share", "{hot_share, Percent | none}", set_percent, 0, false,
@@ -589,6 +611,8 @@ static const struct key keys[] = {
 	{ "overload", "{overload, [{Limit, Value}, ...]}", set_overload,
 	    0, false, 0 },
 	{ "rewrite", "{rewrite, [{\"pattern\", \"to\"}, ...]}", set_rewrites,
+	    0, false, 0 },
+	{ "slo", "{slo, [{NameOrTier, Milliseconds, Percent}, ...]}", set_slo,
 	    0, false, 0 },
 };
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
@@ -628,6 +652,22 @@ form_key(struct conf_ctx *x, const struct node *f, struct kp_pos seen[KEYS])
 	return k;
 }
 
+/* What would be timed between slices needs slices, and an end that its entry shows. */
+static void
+check_slow(struct conf_ctx *x, struct kp_pos at)
+{
+	const struct kp_conf *c = x->conf;
+
+	if (!c->slow_always)
+		return;
+	if (c->sampling.kind != KP_SAMPLE_SLICES)
+		diag_error(x->diags, at, "{slow, always} is about requests between slices "
+		    "of time: it needs {sampling, auto} or {slices, N}");
+	if (c->nfinishes > 0)
+		diag_error(x->diags, at, "{slow, always} knows no end of a request but its "
+		    "entry's: it cannot be used with {finish, Function}");
+}
+
 static void
 conf_forms(struct conf_ctx *x, const struct form *f)
 {
@@ -647,6 +687,9 @@ conf_forms(struct conf_ctx *x, const struct form *f)
 		x->to = (char *)x->conf + keys[k].at;
 		keys[k].set(x, f->term);
 	}
+	for (k = 0; k < KEYS; k++)
+		if (keys[k].set == set_slow)
+			check_slow(x, seen[k]);
 	x->tiers_seen = seen[0].line > 0;
 }
 
@@ -682,9 +725,9 @@ static void
 conf_funs(struct conf_ctx *x, struct arena *a)
 {
 	struct kp_funs funs = { .identity = checked(x, x->identity),
-		.label = checked(x, x->label) };
+		.label = checked(x, x->label), .trace = checked(x, x->trace) };
 
-	if (funs.identity == NULL && funs.label == NULL)
+	if (funs.identity == NULL && funs.label == NULL && funs.trace == NULL)
 		return;
 	x->conf->funs = malloc(sizeof(funs));
 	if (x->conf->funs == NULL) {
@@ -695,6 +738,7 @@ conf_funs(struct conf_ctx *x, struct arena *a)
 	*a = (struct arena){ 0 };
 	*x->conf->funs = funs;
 	label_check(x->conf, x->diags);
+	trace_check(x->conf, x->fns_missing, x->diags);
 }
 
 enum kp_err
@@ -724,8 +768,10 @@ kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
 		    "expected {tiers, [{Name, Functions}, ...]}.");
 	conf_marks(&x);
 	conf_instructions(&x);
-	if (!a.failed)
+	if (!a.failed) {
 		conf_funs(&x, &a);
+		conf_slo(&x);
+	}
 	diag_sort(diags);
 	if (a.failed || x.nomem)
 		err = KP_ENOMEM;
@@ -772,6 +818,11 @@ kp_conf_free(struct kp_conf *c)
 		free(c->rewrites[i].to);
 	}
 	free(c->rewrites);
+	for (i = 0; i < c->nslo; i++) {
+		free(c->slo[i].name);
+		free(c->slo[i].text);
+	}
+	free(c->slo);
 	if (c->funs != NULL)
 		arena_free(&c->funs->arena);
 	free(c->funs);

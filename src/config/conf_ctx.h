@@ -25,7 +25,8 @@
 struct conf_ctx {
 	struct kp_conf *conf;
 	struct kp_diags *diags;
-	const struct node *identity, *label;	/* their funs, or NULL */
+	const struct node *identity, *label, *trace;	/* their funs, or NULL */
+	const struct node *slo;	/* its list, or NULL */
 	void *to;		/* what the option that is read is to set */
 	bool tiers_seen;
 	bool fns_missing;	/* some were refused: conf does not have all */
@@ -69,6 +70,10 @@ void conf_entry(struct conf_ctx *x, const struct node *form);
 bool conf_flat_hint(struct conf_ctx *x, const struct node *v);
 /* Reports functions of kprof that are named for what they are not. */
 void conf_marks(struct conf_ctx *x);
+
+/* ---- slo.c: sets the objectives, once all else is set ---- */
+
+void conf_slo(struct conf_ctx *x);
 
 /* ---- instructions.c: warns of functions whose calls are not traced ---- */
 

@@ -596,6 +596,7 @@ static const struct {
 	{ "do_apply", 4, KP_MARK_RUN },
 	{ "run", 2, KP_MARK_RUN },
 	{ "run", 3, KP_MARK_RUN },
+	{ "trace_id", 1, KP_MARK_TRACE },
 };
 #define MARKS (sizeof(marks) / sizeof(marks[0]))
 
@@ -626,26 +627,22 @@ pat_covers_mark(const struct kp_mfa_pat *p, enum kp_mark mark, bool any)
 	return false;
 }
 
-/* Does the pattern name clear_token, not only cover it with a wildcard? */
-static bool
-pat_is_clear(const struct kp_mfa_pat *p)
-{
-	return p->fun != NULL && pat_covers_mark(p, KP_MARK_CLEAR, false);
-}
-
+/* Those that are armed by themselves: not where a wildcard covers them. */
 static void
-mark_check_clear(struct conf_ctx *x, const struct kp_mfa_pat *p, const char *as)
+mark_check_own(struct conf_ctx *x, const struct kp_mfa_pat *p, const char *as)
 {
-	if (pat_is_clear(p))
-		diag_error(x->diags, p->pos, "kprof:clear_token/0 cannot be "
-		    "%s: it is armed by itself, together with entries of "
-		    "kprof", as);
+	bool clear = pat_covers_mark(p, KP_MARK_CLEAR, false);
+
+	if (p->fun != NULL && (clear || pat_covers_mark(p, KP_MARK_TRACE, false)))
+		diag_error(x->diags, p->pos, "kprof:%s cannot be %s: it is armed "
+		    "by itself, together with entries of kprof",
+		    clear ? "clear_token/0" : "trace_id/1", as);
 }
 
 static void
 mark_check_entry(struct conf_ctx *x, const struct kp_mfa_pat *p)
 {
-	mark_check_clear(x, p, "an entry");
+	mark_check_own(x, p, "an entry");
 	if (strcmp(p->mod, KP_MARK_MODULE) == 0 &&
 	    !pat_covers_mark(p, KP_MARK_NONE, true))
 		diag_warn(x->diags, p->pos, "no function of kprof that starts "
@@ -672,7 +669,7 @@ is_entry(const struct kp_conf *c, const struct kp_mfa_pat *p)
 static void
 mark_check_tier(struct conf_ctx *x, const struct kp_mfa_pat *p)
 {
-	mark_check_clear(x, p, "in a tier");
+	mark_check_own(x, p, "in a tier");
 	if (p->fun != NULL && p->arity >= 0 &&
 	    pat_covers_mark(p, KP_MARK_SET, false) && !x->fns_missing &&
 	    !is_entry(x->conf, p))
@@ -691,5 +688,5 @@ conf_marks(struct conf_ctx *x)
 	for (size_t i = 0; i < c->nentries; i++)
 		mark_check_entry(x, &c->entries[i].fn);
 	for (size_t i = 0; i < c->nfinishes; i++)
-		mark_check_clear(x, &c->finishes[i], "a finish");
+		mark_check_own(x, &c->finishes[i], "a finish");
 }

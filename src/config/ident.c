@@ -659,6 +659,16 @@ functions_meet(const struct kp_mfa_pat *p, const struct node *head)
 	    (int)args->n <= p->arity;
 }
 
+/* kprof:trace_id/1, which no tier names: the library calls it. */
+static bool
+is_trace_mark(const struct node *head)
+{
+	static char mod[] = KP_MARK_MODULE, fun[] = "trace_id";
+	static const struct kp_mfa_pat mark = { .mod = mod, .fun = fun, .arity = 1 };
+
+	return functions_meet(&mark, head);
+}
+
 /* A clause for a function that is not traced is probably a mistake. */
 static void
 warn_unmet(const struct kp_conf *c, const struct node *head,
@@ -667,6 +677,8 @@ warn_unmet(const struct kp_conf *c, const struct node *head,
 	const struct kp_mfa_pat *p, *near = NULL;
 	uint32_t given = head->kid[2]->n;
 
+	if (is_trace_mark(head))
+		return;
 	for (size_t i = 0; i < c->ntiers; i++)
 		for (p = c->tiers[i].fns; p < c->tiers[i].fns + c->tiers[i].nfns; p++) {
 			if (functions_meet(p, head))
@@ -826,5 +838,23 @@ label_check(const struct kp_conf *c, struct kp_diags *d)
 		else if (names->kid[1]->kind == N_ATOM)
 			diag_warn(d, head->pos, "calls that have a label name no "
 			    "request: line %u is for these, too", names->pos.line);
+	}
+}
+
+void
+trace_check(const struct kp_conf *c, bool missing, struct kp_diags *d)
+{
+	const struct node *fun = c->funs->trace, *head, *x;
+
+	for (uint32_t i = 0; fun != NULL && i < fun->n; i++) {
+		head = fun->kid[i]->kid[0];
+		x = fun->kid[i]->kid[1];
+		if (x->kind != N_VAR && x->kind != N_CALL && !node_is_atom(x, "undefined"))
+			node_expected(d, x, "what has the traceparent whole, such as a "
+			    "variable of the pattern, or undefined");
+		else if (!missing && head->kind == N_TUPLE && x->kind != N_ATOM &&
+		    !is_of_entry(c, head) && !is_trace_mark(head))
+			diag_warn(d, head->pos, "no entry is a function that this clause "
+			    "is for: a request has the traceparent of its entry's call");
 	}
 }

@@ -164,11 +164,11 @@ bool node_has_nul(const struct node *x);
 /* A string's or binary's bytes, malloced; NULL: no memory. */
 char *node_string(const struct node *x);
 
-/* --- the funs of {identity, ...} and {label, ...} --- */
+/* --- the funs of {identity, ...}, {label, ...} and {trace_id, ...} --- */
 
 struct kp_funs {
 	struct arena arena;	/* also holds the whole file's tree */
-	const struct node *identity, *label;	/* NULL: the file has none */
+	const struct node *identity, *label, *trace;	/* NULL: the file has none */
 };
 
 /*
@@ -179,6 +179,11 @@ bool fun_check(const struct kp_conf *c, const struct node *fun,
     bool missing, struct kp_diags *d);
 /* Warns of labels that no call can have; c->funs is set. */
 void label_check(const struct kp_conf *c, struct kp_diags *d);
+/*
+ * Reports results of the fun of trace_id that are not a traceparent, and calls that it is
+ * never asked about; as above.
+ */
+void trace_check(const struct kp_conf *c, bool missing, struct kp_diags *d);
 
 /* How a guard function is written in match specs. */
 enum guard_form { GUARD_PLAIN, GUARD_IS_BOOLEAN, GUARD_TUPLE_SIZE };

@@ -8,7 +8,10 @@
  * clause is for all other calls.  For a check the number of the
  * clause takes the place of the identity, and nothing of a call is copied but
  * what spec_shape.c allows.  Clauses of the label fun are written in the same
- * way: {'_label', Label} stands in the place of the identity.
+ * way: {'_label', Label} stands in the place of the identity.  If a clause of the
+ * trace_id fun takes the call, too, {'_trace', Traceparent, Identity} does: each clause
+ * comes with each of that fun first, and then without.  Two patterns do not fit into
+ * one head, so both are guards then.
  *
  * A match spec evaluates arguments last to first.  In the entry's
  *   {{Identity, {caller}, Weight, New, true, [], Old}}
@@ -25,7 +28,9 @@
  * a kprofd, gets one of no request instead: by its sender request/reconcile.c finds
  * whose the call is.  By the shape of that message, with true and [], the agent
  * knows the clauses of entries, to which it adds what asks for messages
- * (erlang/agent/kprof_agent_messages.erl).
+ * (erlang/agent/kprof_agent_messages.erl).  Between slices of time, with `watch`, New is
+ * [] too: there is no token, and the entry's begin and end show how long it took; a token
+ * of before is removed.
  *
  * If garbage collection or scheduling is measured, a call with a token gives its
  * own process the flags for that, and one without removes them: {trace, Disable,
@@ -57,6 +62,12 @@ static const struct node *
 label_fun(const struct kp_conf *c)
 {
 	return c->funs != NULL ? c->funs->label : NULL;
+}
+
+static const struct node *
+trace_fun(const struct kp_conf *c)
+{
+	return c->funs != NULL ? c->funs->trace : NULL;
 }
 
 static uint32_t
@@ -186,6 +197,12 @@ kp_spec_names(const struct kp_conf *c, const struct kp_mfa *f)
 	return fun_has_result(identity_fun(c), f);
 }
 
+bool
+kp_spec_traces(const struct kp_conf *c, const struct kp_mfa *f)
+{
+	return fun_has_result(trace_fun(c), f);
+}
+
 /* ---- match specs ---- */
 
 struct spec {
@@ -197,6 +214,9 @@ struct spec {
 	uint32_t n;
 	uint32_t at;	/* the clause: kp_clause() and 1; 0: none of them */
 	bool label;	/* the clause is of the label fun */
+	bool traces;	/* calls may have a traceparent */
+	const struct gen *trace;	/* the clause has one; NULL: it has none */
+	const struct node *traceparent;
 };
 
 /* How the identity of a clause is written. */
@@ -221,6 +241,12 @@ ident_put(struct kp_buf *b, const struct spec *s, const struct gen *g,
 {
 	bool none = kind == IDENT_NONE || node_is_atom(body, "undefined");
 
+	if (s->trace != NULL) {
+		kp_etf_tuple(b, 1);
+		kp_etf_tuple(b, 3);
+		kp_etf_atom(b, KP_TRACE_TAG);
+		expr_put(b, s->trace, s->traceparent);
+	}
 	if (s->label && !none) {
 		kp_etf_tuple(b, 1);
 		kp_etf_tuple(b, 2);
@@ -238,7 +264,7 @@ ident_put(struct kp_buf *b, const struct spec *s, const struct gen *g,
 static bool
 wants_flags(const struct spec *s)
 {
-	return s->c->scheduling || kp_conf_gc(s->c, s->p->gc_shared);
+	return !s->p->watch && (s->c->scheduling || kp_conf_gc(s->c, s->p->gc_shared));
 }
 
 void
@@ -290,16 +316,25 @@ flags_put(struct kp_buf *b, const struct spec *s)
 static void
 exact_put(struct kp_buf *b, const struct spec *s)
 {
-	if (!s->p->trace)
+	if (!s->p->trace && !s->p->watch)
 		carries_kprofds_put(b, 1);
 	call(b, "exception_trace", 0);
+}
+
+/* A call that begins no request that is measured removes the token of one. */
+static void
+clear_ours_put(struct kp_buf *b, const struct spec *s)
+{
+	if (!s->c->replace_foreign)
+		carries_ours_put(b, 1);
+	clear_put(b);
 }
 
 /* Writes the actions of a clause up to where the identity follows. */
 static void
 actions_begin(struct kp_buf *b, const struct spec *s)
 {
-	kp_etf_list(b, 1u + s->p->exact + wants_flags(s));
+	kp_etf_list(b, 1u + s->p->exact + (wants_flags(s) || s->p->watch));
 	call(b, "message", 1);
 	if (!s->entry && !s->p->trace) {
 		call(b, "andalso", 2);
@@ -327,7 +362,9 @@ new_token_put(struct kp_buf *b, const struct spec *s)
 static void
 actions_end(struct kp_buf *b, const struct spec *s)
 {
-	if (s->entry) {
+	if (s->entry && s->p->watch) {
+		terms_put(b, "{caller},1,[],true,[],[]", NULL, NULL);
+	} else if (s->entry) {
 		terms_put(b, "{caller},~0", NULL, INTS(s->p->one_in));
 		new_token_put(b, s);
 		terms_put(b, "true,[]", NULL, NULL);
@@ -340,6 +377,8 @@ actions_end(struct kp_buf *b, const struct spec *s)
 		exact_put(b, s);
 	if (wants_flags(s))
 		flags_put(b, s);
+	if (s->p->watch)
+		clear_ours_put(b, s);
 	kp_etf_nil(b);
 }
 
@@ -381,7 +420,7 @@ arguments_put(struct kp_buf *b, uint32_t arity)
 }
 
 static void
-clause_put(struct spec *s, const struct gen *g, const struct kp_buf *guards,
+one_clause_put(struct spec *s, const struct gen *g, const struct kp_buf *guards,
     unsigned n, const struct node *body, enum ident_kind kind)
 {
 	struct kp_buf *b = &s->clauses;
@@ -389,7 +428,7 @@ clause_put(struct spec *s, const struct gen *g, const struct kp_buf *guards,
 
 	s->n++;
 	kp_etf_tuple(b, 3);
-	if (shaped) {
+	if (shaped || s->traces) {
 		arguments_put(b, s->f->arity);
 	} else if (g == NULL || (!g->selective && g->nvar == 0)) {
 		kp_etf_atom(b, "_");
@@ -415,6 +454,61 @@ err_keep(enum kp_err *err, enum kp_err more)
 		*err = more;
 }
 
+/*
+ * The same clause for calls that an alternative of a clause of the trace_id fun takes,
+ * too.  Returns true if that takes all calls, and none of them has a traceparent.
+ */
+static bool
+trace_clause_put(struct spec *s, const struct gen *g, const struct kp_buf *guards,
+    unsigned n, const struct node *body, enum ident_kind kind,
+    const struct node *clause, const struct node *guard)
+{
+	struct gen t = { .f = s->f, .nvars = s->f->arity, .whole = true };
+	bool none = node_is_atom(clause->kid[1], "undefined"), takes;
+	struct kp_buf b;
+
+	kp_buf_init(&t.guards, s->clauses.max);
+	takes = gen_pattern(&t, clause->kid[0]);
+	if (takes && (!none || t.selective || guard != NULL)) {
+		kp_buf_init(&b, s->clauses.max);
+		kp_buf_put(&b, guards->p, guards->len);
+		kp_buf_put(&b, t.guards.p, t.guards.len);
+		n += t.nguards;
+		for (uint32_t i = 0; guard != NULL && i < guard->n; i++, n++)
+			expr_put(&b, &t, guard->kid[i]);
+		if (!none)
+			n += bounds_put(&b, &t, clause->kid[1], guard, true);
+		s->trace = none ? NULL : &t;
+		s->traceparent = clause->kid[1];
+		one_clause_put(s, g, &b, n, body, kind);
+		s->trace = NULL;
+		err_keep(&s->clauses.err, b.err);
+		kp_buf_free(&b);
+	}
+	err_keep(&s->clauses.err, t.guards.err);
+	none &= takes && !t.selective && guard == NULL;
+	kp_buf_free(&t.guards);
+	arena_free(&t.arena);
+	return none;
+}
+
+static void
+clause_put(struct spec *s, const struct gen *g, const struct kp_buf *guards,
+    unsigned n, const struct node *body, enum ident_kind kind)
+{
+	const struct node *fun = trace_fun(s->c), *x;
+	bool all = !s->traces;
+
+	for (uint32_t i = 0; !all && i < fun->n; i++) {
+		x = fun->kid[i];
+		if (x->n == 2)
+			all = trace_clause_put(s, g, guards, n, body, kind, x, NULL);
+		for (uint32_t k = 2; k < x->n; k++)
+			trace_clause_put(s, g, guards, n, body, kind, x, x->kid[k]);
+	}
+	one_clause_put(s, g, guards, n, body, kind);
+}
+
 /* One alternative of a clause's guard (NULL: it has none). */
 static void
 alternative_put(struct spec *s, const struct gen *g, const struct node *body,
@@ -429,7 +523,8 @@ alternative_put(struct spec *s, const struct gen *g, const struct node *body,
 	for (uint32_t i = 0; guard != NULL && i < guard->n; i++, n++)
 		expr_put(&b, g, guard->kid[i]);
 	unbounded = b.len;
-	bounds = s->p->clauses ? 0 : bounds_put(&b, g, body, guard);
+	bounds = s->p->clauses ? 0 : bounds_put(&b, g, body, guard,
+	    false);
 	clause_put(s, g, &b, n + bounds, body, IDENT_BODY);
 	err_keep(&s->clauses.err, b.err);
 	if (bounds > 0 && b.err == KP_OK) {
@@ -443,7 +538,7 @@ alternative_put(struct spec *s, const struct gen *g, const struct node *body,
 static bool
 ident_clause_put(struct spec *s, const struct node *clause)
 {
-	struct gen g = { .f = s->f, .nvars = s->f->arity };
+	struct gen g = { .f = s->f, .nvars = s->f->arity, .whole = s->traces };
 	bool all = false;
 
 	kp_buf_init(&g.head, s->clauses.max);
@@ -499,9 +594,7 @@ unsampled_put(struct spec *s)
 	kp_etf_list(b, 3u + wants_flags(s));
 	step_put(b);
 	unsampled_message_put(b, kp_mark(s->f) == KP_MARK_SET);
-	if (!s->c->replace_foreign)
-		carries_ours_put(b, 1);
-	clear_put(b);
+	clear_ours_put(b, s);
 	if (wants_flags(s))
 		trace_put(b, s, false);
 	kp_etf_nil(b);
@@ -567,6 +660,8 @@ spec_put(struct spec *s, struct kp_buf *out)
 	if (out->err != KP_OK)
 		return out->err;
 	kp_buf_init(&s->clauses, out->max);
+	s->traces = (s->entry || kp_mark(s->f) == KP_MARK_TRACE) && !s->p->trace &&
+	    !s->p->clauses && kp_spec_traces(s->c, s->f);
 	if (s->entry && s->p->one_in > 1 && !s->p->sliced)
 		unsampled_put(s);
 	all = funs_put(s);
@@ -589,8 +684,10 @@ enum kp_err
 kp_spec_tier(const struct kp_conf *c, const struct kp_mfa *f,
     const struct kp_spec_params *p, struct kp_buf *out)
 {
-	struct spec s = { .c = c, .f = f, .p = p };
+	struct kp_spec_params of = *p;
+	struct spec s = { .c = c, .f = f, .p = &of };
 
+	of.watch = false;	/* that is of entries */
 	return spec_put(&s, out);
 }
 

@@ -37,6 +37,8 @@ struct gen {
 	struct kp_buf head;	/* f->arity patterns */
 	struct kp_buf guards;	/* nguards tests */
 	unsigned nguards;
+	bool whole;		/* the head has the arguments as '$1', '$2' ..., and
+				   guards match them: `head` stays empty */
 	bool selective;		/* head and guards do not match every call */
 	unsigned nvars;		/* match variables in use: 1..arity are args */
 	struct {
@@ -87,10 +89,11 @@ void var_put(struct kp_buf *b, unsigned n);
 
 /*
  * Writes the guards that bound every variable of an identity, given the
- * guards the user wrote (NULL: none); returns how many.
+ * guards the user wrote (NULL: none); returns how many.  trace: the body is a
+ * traceparent.
  */
 unsigned bounds_put(struct kp_buf *b, const struct gen *g,
-    const struct node *body, const struct node *guard);
+    const struct node *body, const struct node *guard, bool trace);
 
 /*
  * ---- spec_shape.c: what arguments are, and that as text ----

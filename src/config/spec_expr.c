@@ -322,31 +322,32 @@ int_put(struct kp_buf *b, const struct path *at)
 }
 
 static void
-binary_put(struct kp_buf *b, const struct path *at)
+binary_put(struct kp_buf *b, const struct path *at, unsigned max)
 {
 	terms_put(b, "{andalso,{is_binary,~p},{=<,{byte_size,~p},~0}}", at,
-	    INTS(KP_IDENT_BYTES_MAX));
+	    INTS(max));
 }
 
 /*
- * Tests for [], or a character and the same test of the rest, KP_IDENT_LIST_MAX
+ * Tests for [], or a character and the same test of the rest, max
  * times; then only for [].  length/1 would walk the whole of a long list.  If a
  * list is improper, or an element is not an integer, hd or bsr fails, and the
  * guard with it.
  */
 static void
-list_put(struct kp_buf *b, const struct path *at)
+list_put(struct kp_buf *b, const struct path *at, unsigned max)
 {
-	struct path tl[KP_IDENT_LIST_MAX];
+	struct path tl[KP_TRACE_BYTES_MAX];
 	const struct path *cell = at;
 
+	_Static_assert(KP_TRACE_BYTES_MAX >= KP_IDENT_LIST_MAX, "the longest");
 	call(b, "andalso", 2);
 	test_put(b, "is_list", at);
-	for (unsigned i = 0; i <= KP_IDENT_LIST_MAX; i++) {
-		if (i < KP_IDENT_LIST_MAX)
+	for (unsigned i = 0; i <= max; i++) {
+		if (i < max)
 			call(b, "orelse", 2);
 		terms_put(b, "{=:=,~p,[]}", cell, NULL);
-		if (i == KP_IDENT_LIST_MAX)
+		if (i == max)
 			break;
 		call(b, "andalso", 2);
 		terms_put(b, "{=:=,{bsr,{hd,~p},~0},0}", cell, INTS(CHAR_BITS));
@@ -363,13 +364,15 @@ enum {
 	BOUND_INT = 8,
 	BOUND_BINARY = 16,
 	BOUND_LIST = 32,
+	BOUND_TRACE = 64,	/* a binary or a list as long as a traceparent may be */
 	BOUND_ANY = BOUND_ATOM | BOUND_FLOAT | BOUND_INT | BOUND_BINARY | BOUND_LIST
 };
 
 static void
 bound_put(struct kp_buf *b, const struct path *at, unsigned bound)
 {
-	unsigned tests = (unsigned)__builtin_popcount(bound);
+	unsigned tests = (unsigned)__builtin_popcount(bound & ~BOUND_TRACE);
+	bool trace = (bound & BOUND_TRACE) != 0;
 
 	if (tests > 1)
 		call(b, "orelse", tests);
@@ -382,9 +385,9 @@ bound_put(struct kp_buf *b, const struct path *at, unsigned bound)
 	if ((bound & BOUND_INT) != 0)
 		int_put(b, at);
 	if ((bound & BOUND_BINARY) != 0)
-		binary_put(b, at);
+		binary_put(b, at, trace ? KP_TRACE_BYTES_MAX : KP_IDENT_BYTES_MAX);
 	if ((bound & BOUND_LIST) != 0)
-		list_put(b, at);
+		list_put(b, at, trace ? KP_TRACE_BYTES_MAX : KP_IDENT_LIST_MAX);
 }
 
 /* The cheapest bound, given the user's guards; 0: none is needed. */
@@ -468,11 +471,28 @@ bounds_walk(struct kp_buf *b, const struct gen *g, const struct node *x,
 	return 1;
 }
 
+/*
+ * A traceparent is a binary, or, where a guard says so, a list: each clause of the
+ * identity fun has the bound again, and that of a list is long.
+ */
+static unsigned
+trace_bound_put(struct kp_buf *b, const struct gen *g, const struct node *body,
+    const struct node *guard)
+{
+	const struct path value = { .kind = PATH_EXPR, .key = body, .gen = g };
+	bool list = body->kind == N_VAR && bound_for(body->text, guard) == BOUND_LIST;
+
+	bound_put(b, &value, BOUND_TRACE | (list ? BOUND_LIST : BOUND_BINARY));
+	return 1;
+}
+
 unsigned
 bounds_put(struct kp_buf *b, const struct gen *g, const struct node *body,
-    const struct node *guard)
+    const struct node *guard, bool trace)
 {
 	struct done d = { .n = 0 };
 
+	if (trace)
+		return trace_bound_put(b, g, body, guard);
 	return bounds_walk(b, g, body, guard, &d);
 }

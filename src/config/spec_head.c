@@ -340,13 +340,28 @@ name_match(struct gen *g, const struct node *x, const char *name)
 	return true;
 }
 
+/* Argument n. */
+static void
+arg_put(struct gen *g, unsigned n, const struct node *x)
+{
+	struct path *p;
+
+	if (!g->whole) {
+		head_put(g, x);
+		return;
+	}
+	p = path_new(g, PATH_ARG, NULL, n);
+	if (p != NULL)
+		path_match(g, p, x);
+}
+
 /* Matches arguments first.. with one variable, which may be bound already. */
 static void
 rest_put(struct gen *g, unsigned first, const struct node *x)
 {
 	struct path *p;
 
-	for (unsigned i = first; i <= g->f->arity; i++) {
+	for (unsigned i = first; i <= g->f->arity && !g->whole; i++) {
 		if (node_is_wildcard(x))
 			kp_etf_atom(&g->head, "_");
 		else
@@ -378,7 +393,7 @@ gen_pattern(struct gen *g, const struct node *pattern)
 		if (args->n > g->f->arity - n)
 			return false;
 		for (uint32_t i = 0; i < args->n; i++)
-			head_put(g, args->kid[i]);
+			arg_put(g, n + i + 1, args->kid[i]);
 		n += args->n;
 		args = args->tail;
 	}

@@ -100,6 +100,21 @@ tiers_file_summary(struct kp_buf *b, const char *path, const struct kp_conf *c)
 		kp_buf_str(b, "entries are the first tier's");
 	kp_buf_printf(b, "; sampling: %s\n",
 	    tiers_file_sampling(text, sizeof(text), &c->sampling));
+	for (size_t i = 0; i < c->nslo; i++) {
+		kp_buf_printf(b, "objective: %.10g %% of ", c->slo[i].percent);
+		text_put(b, c->slo[i].text);
+		kp_buf_u8(b, '\n');
+	}
+}
+
+void
+objective_json(struct json *j, const struct kp_objective *o)
+{
+	json_string(j, "objective", o->text);
+	json_string(j, "of", o->tier ? "tier" : "identity");
+	json_string(j, "name", o->name);
+	json_ms(j, "limit_ms", o->limit);
+	json_double(j, "percent", o->percent);
 }
 
 /* ---- errors ---- */

@@ -9,15 +9,21 @@
 
 #include "kprofd/buf.h"
 #include "kprofd/config.h"
+#include "text/json.h"
 
 /*
  * The whole file with a NUL behind its n bytes, to be freed; "-" is standard
  * input.  NULL: `why` is one line for the user.
  */
 char *tiers_file_read(const char *path, size_t *n, char *why, size_t whylen);
-/* tiers.conf: ok: 5 tiers, 6 function patterns, 1 entry; sampling: ... */
+/*
+ * tiers.conf: ok: 5 tiers, 6 function patterns, 1 entry; sampling: ...
+ * and a line for each objective.
+ */
 void tiers_file_summary(struct kp_buf *b, const char *path,
     const struct kp_conf *c);
+/* The members of an object: what is to be reached. */
+void objective_json(struct json *j, const struct kp_objective *o);
 const char *tiers_file_sampling(char *buf, size_t n,
     const struct kp_sampling *s);
 

@@ -242,8 +242,12 @@ context_fill(SSL_CTX *ctx, struct tls_settings *s, char *why, size_t n)
 	if (s->depth >= 0)
 		SSL_CTX_set_verify_depth(ctx, s->depth);
 	for (size_t i = 0; e == KP_OK && i < s->npairs; i++)
-		e = pem_use_pair(ctx, s->pairs[i].cert, s->pairs[i].key,
-		    s->pairs[i].password, why, n);
+		e = pem_use_pair(ctx, &(struct pem_pair){
+		    .cert = s->pairs[i].cert, .key = s->pairs[i].key,
+		    .password = s->pairs[i].password,
+		    .cert_option = "-tls-cert", .key_option = "-tls-key",
+		    .locked = "give {password, Text} in the options file (see "
+		    "-tls-optfile)" }, why, n);
 	if (e == KP_OK && s->ca != NULL && !s->no_verify)
 		e = pem_trust(ctx, s->ca, why, n);
 	return e;

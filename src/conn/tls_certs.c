@@ -250,24 +250,28 @@ give_password(char *to, int room, int writing, void *ctx)
 }
 
 static EVP_PKEY *
-read_key(const char *path, const char *password, char *why, size_t n)
+read_key(const struct pem_pair *p, char *why, size_t n)
 {
-	struct password pw = { password, false };
+	const char *path = p->key != NULL ? p->key : p->cert;
+	struct password pw = { p->password, false };
 	char whole[PEM_PATH_MAX];
 	EVP_PKEY *key;
-	BIO *b = open_pem(path, "the key file", "-tls-key", true, why, n);
+	BIO *b = open_pem(path, "the key file", p->key_option, true, why, n);
 
 	if (b == NULL)
 		return NULL;
 	key = PEM_read_bio_PrivateKey(b, NULL, give_password, &pw);
 	BIO_free(b);
-	if (key == NULL)
-		snprintf(why, n, pw.asked && password != NULL ?
-		    "the password of the key file '%s' is wrong" : pw.asked ?
-		    "the key file '%s' is encrypted: give {password, Text} in "
-		    "the options file (see -tls-optfile)" :
-		    "there is no private key in PEM format in '%s' (see "
-		    "-tls-key)", pem_path(whole, path));
+	pem_path(whole, path);
+	if (key == NULL && pw.asked && p->password != NULL)
+		snprintf(why, n, "the password of the key file '%s' is wrong",
+		    whole);
+	else if (key == NULL && pw.asked)
+		snprintf(why, n, "the key file '%s' is encrypted: %s", whole,
+		    p->locked);
+	else if (key == NULL)
+		snprintf(why, n, "there is no private key in PEM format in "
+		    "'%s' (see %s)", whole, p->key_option);
 	return key;
 }
 
@@ -317,10 +321,10 @@ certs_end(struct certs *c, char *why, size_t n)
 
 /* A certificate and those that follow it. */
 static enum kp_err
-read_chain(const char *path, X509 **cert, STACK_OF(X509) **chain, char *why,
-    size_t n)
+read_chain(const struct pem_pair *p, X509 **cert, STACK_OF(X509) **chain,
+    char *why, size_t n)
 {
-	struct certs c = { .path = path, .option = "-tls-cert" };
+	struct certs c = { .path = p->cert, .option = p->cert_option };
 	char whole[PEM_PATH_MAX];
 	X509 *next;
 
@@ -329,7 +333,7 @@ read_chain(const char *path, X509 **cert, STACK_OF(X509) **chain, char *why,
 		snprintf(why, n, "out of memory");
 		return KP_ENOMEM;
 	}
-	c.b = open_pem(path, "the certificate file", "-tls-cert", false, why, n);
+	c.b = open_pem(c.path, "the certificate file", c.option, false, why, n);
 	if (c.b == NULL)
 		return KP_ESTATE;
 	*cert = next = certs_next(&c);
@@ -339,8 +343,8 @@ read_chain(const char *path, X509 **cert, STACK_OF(X509) **chain, char *why,
 		X509_free(next);
 		BIO_free(c.b);
 		snprintf(why, n, "more than %u certificates follow the first "
-		    "in '%s' (see -tls-cert)", CHAIN_MAX,
-		    pem_path(whole, path));
+		    "in '%s' (see %s)", CHAIN_MAX, pem_path(whole, c.path),
+		    c.option);
 		return KP_ESTATE;
 	}
 	return certs_end(&c, why, n);
@@ -371,18 +375,19 @@ check_dates(const X509 *cert, const char *path, char *why, size_t n)
 
 static enum kp_err
 use(SSL_CTX *ctx, X509 *cert, STACK_OF(X509) *chain, EVP_PKEY *key,
-    const char *path, const char *keypath, char *why, size_t n)
+    const struct pem_pair *p, char *why, size_t n)
 {
 	char whole[PEM_PATH_MAX], wholekey[PEM_PATH_MAX];
-	enum kp_err e = check_dates(cert, path, why, n);
+	enum kp_err e = check_dates(cert, p->cert, why, n);
 
-	pem_path(whole, path);
+	pem_path(whole, p->cert);
 	if (e != KP_OK)
 		return e;
 	if (X509_check_private_key(cert, key) != 1) {
 		snprintf(why, n, "the key '%s' does not belong to the "
-		    "certificate '%s' (see -tls-key)",
-		    pem_path(wholekey, keypath), whole);
+		    "certificate '%s' (see %s)", pem_path(wholekey,
+		    p->key != NULL ? p->key : p->cert), whole,
+		    p->key_option);
 		return KP_ESTATE;
 	}
 	if (SSL_CTX_use_cert_and_key(ctx, cert, key, chain, 1) == 1)
@@ -393,22 +398,19 @@ use(SSL_CTX *ctx, X509 *cert, STACK_OF(X509) *chain, EVP_PKEY *key,
 }
 
 enum kp_err
-pem_use_pair(SSL_CTX *ctx, const char *cert, const char *key,
-    const char *password, char *why, size_t n)
+pem_use_pair(SSL_CTX *ctx, const struct pem_pair *p, char *why, size_t n)
 {
 	STACK_OF(X509) *chain = NULL;
 	EVP_PKEY *pkey = NULL;
 	X509 *x = NULL;
 	enum kp_err e;
 
-	if (key == NULL)
-		key = cert;
 	ERR_clear_error();
-	e = read_chain(cert, &x, &chain, why, n);
+	e = read_chain(p, &x, &chain, why, n);
 	if (e == KP_OK) {
-		pkey = read_key(key, password, why, n);
+		pkey = read_key(p, why, n);
 		e = pkey == NULL ? KP_ESTATE :
-		    use(ctx, x, chain, pkey, cert, key, why, n);
+		    use(ctx, x, chain, pkey, p, why, n);
 	}
 	EVP_PKEY_free(pkey);
 	sk_X509_pop_free(chain, X509_free);

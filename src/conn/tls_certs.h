@@ -35,12 +35,20 @@ char *pem_read(const char *path, const char *kind, const char *option,
 bool pem_is_private(const char *path, const char *kind, unsigned mode, char *why,
     size_t n);
 
+/* The files of a certificate and its key, and what messages call their options. */
+struct pem_pair {
+	const char *cert, *key;		/* key: NULL: it is in the other file */
+	const char *password;		/* of the key; NULL: none is known */
+	const char *cert_option, *key_option;	/* "-tls-cert" */
+	const char *locked;		/* the way out for a key that needs one */
+};
+
 /*
  * Makes the context present this certificate, with those of its file that follow
  * it, and its key.  Refuses a certificate that is not valid now.
  */
-enum kp_err pem_use_pair(SSL_CTX *ctx, const char *cert, const char *key,
-    const char *password, char *why, size_t n);
+enum kp_err pem_use_pair(SSL_CTX *ctx, const struct pem_pair *p, char *why,
+    size_t n);
 /* Makes it trust all certificates of this file. */
 enum kp_err pem_trust(SSL_CTX *ctx, const char *ca, char *why, size_t n);
 

@@ -25,6 +25,7 @@
 #include "daemon/control/control.h"
 #include "daemon/control/in_flight.h"
 #include "daemon/control/reload.h"
+#include "daemon/control/traces.h"
 #include "daemon/daemon.h"
 #include "daemon/health.h"
 #include "daemon/log.h"
@@ -60,9 +61,7 @@ struct daemon {
 	struct parts p;
 	struct event_base *base;
 	struct store_health store_health;
-	struct otlp_health otlp_health;
-	struct totals *totals;		/* of all windows, for exporters */
-	struct web *web;		/* NULL: no -http */
+	struct push_health push_health[PUSH_TO];
 	struct dump_file *dump;		/* NULL: no -dump-file */
 	struct event *window, *end, *signals[3];
 	struct boundary boundary;	/* of windows */
@@ -345,6 +344,8 @@ daemon_on_state(struct target *t, enum agent_state s, const char *text)
 	} else {
 		notify_status(agent_state_name(s), text);
 	}
+	if (d->p.traces != NULL)
+		traces_on_state(d->p.traces, t, s);
 	if (d->p.commands != NULL)
 		commands_on_state(d->p.commands, t, s, text);
 }
@@ -399,7 +400,7 @@ on_window_end(evutil_socket_t fd, short what, void *ctx)
 	if (boundary_reached(&d->boundary, kp_moment_now(), &end, &set)) {
 		/* first: what became of the last window */
 		store_health_check(&d->store_health, d->p.store);
-		otlp_health_check(&d->otlp_health, d->p.otlp);
+		push_health_check(d->push_health, d->p.push);
 		/* recorded: windows before and after it have times of two clocks */
 		if (set != 0) {
 			snprintf(text, sizeof(text), "the clock was set %s by "
@@ -432,21 +433,37 @@ on_written(void *ctx, const struct kp_window *w)
 	totals_add(ctx, w);
 }
 
+static void
+on_kept(void *ctx, const struct kp_tree *t)
+{
+	totals_kept(ctx, t);
+}
+
 static int
 open_store(struct daemon *d)
 {
 	const struct options *o = d->p.o;
-	bool exported = o->http != NULL || o->otlp != NULL;
+	bool exported = o->web.addr != NULL || o->push_url[PUSH_OTLP] != NULL ||
+	    o->push_url[PUSH_OTLP_PROFILES] != NULL;
 	struct kp_store_opts so = { .path = o->db, .version = KP_VERSION,
 		.tiers_text = d->p.conf.text, .conf = d->p.conf.conf,
 		.interval = o->interval, .retain = o->retain,
 		.max_bytes = o->max_db,
-		.on_written = exported ? on_written : NULL };
+		.on_written = exported ? on_written : NULL,
+		.on_kept = exported ? on_kept : NULL };
+	const char *remote;
 	char *why = NULL;
 
-	if (exported && (d->totals = totals_new()) == NULL)
+	if (exported && (d->p.totals = totals_new()) == NULL)
 		return complain("out of memory");
-	so.written_ctx = d->totals;
+	if (exported)
+		totals_slo(d->p.totals, d->p.conf.conf->slo, d->p.conf.conf->nslo);
+	so.written_ctx = d->p.totals;
+	remote = file_remote(o->db);
+	if (remote != NULL)
+		log_warn("store", NULL, "'%s' is on %s: SQLite's log works on one host "
+		    "alone, and locks may fail there; choose a local directory with "
+		    "-db", o->db, remote);
 	if (kp_store_open(&d->p.store, &so, &why) != KP_OK) {
 		complain(why != NULL ? why : "out of memory");
 		free(why);
@@ -496,32 +513,40 @@ open_events(struct daemon *d)
 static int
 open_web(struct daemon *d)
 {
-	const struct web_opts wo = { .addr = d->p.o->http,
-		.token_file = d->p.o->http_token_file, .dbs = { &d->p.o->db, 1 },
-		.control = d->p.o->control_path, .totals = d->totals };
+	struct web_opts wo = d->p.o->web;
 	char why[512];
 
 	if (wo.addr == NULL)
 		return 0;
-	if (web_start(&d->web, &wo, why, sizeof(why)) != KP_OK)
+	wo.dbs = (struct kp_query_files){ &d->p.o->db, 1 };
+	wo.control = d->p.o->control_path;
+	wo.totals = d->p.totals;
+	if (web_start(&d->p.web, &wo, why, sizeof(why)) != KP_OK)
 		return complain(why);
-	log_info("http", NULL, "dashboard at http://%s/", web_addr(d->web));
+	log_info("http", NULL, "dashboard at %s", web_url(d->p.web));
 	return 0;
 }
 
 static int
-open_otlp(struct daemon *d)
+open_push(struct daemon *d, enum push_to to, kp_wall_ns since)
 {
-	const struct otlp_opts oo = { .url = d->p.o->otlp,
-		.header_file = d->p.o->otlp_header_file, .db = d->p.o->db,
-		.totals = d->totals };
+	const struct push_opts o = { .to = to, .url = d->p.o->push_url[to],
+		.header_file = d->p.o->push_header_file[to],
+		.attributes = d->p.o->otlp_attributes, .db = d->p.o->db,
+		.totals = d->p.totals, .since = since,
+		.interval = d->p.o->interval, .retain = &d->p.o->retain };
 	char why[512];
 
-	if (oo.url == NULL)
+	if (o.url == NULL)
 		return 0;
-	if (otlp_start(&d->p.otlp, &oo, why, sizeof(why)) != KP_OK)
+	if (push_start(&d->p.push[to], &o, why, sizeof(why)) != KP_OK)
 		return complain(why);
-	log_info("otlp", NULL, "slow requests and figures go to %s", oo.url);
+	log_info(push_name(to), NULL, "%s go to %s", to == PUSH_OTLP ?
+	    "slow requests and figures" : to == PUSH_PYROSCOPE ?
+	    "sampled stacks for Pyroscope" : "sampled stacks in OpenTelemetry's form", o.url);
+	if (to != PUSH_OTLP && d->p.conf.conf->stacks.per_second == 0)
+		log_warn(push_name(to), NULL, "no stacks are sampled: add "
+		    "{stacks, {per_second, 20}} to tiers.conf");
 	return 0;
 }
 
@@ -534,9 +559,11 @@ open_control(struct daemon *d)
 	d->p.reload = reload_new(&d->p);
 	d->p.checks = checks_new(d->base, &d->p);
 	d->p.flights = flight_asks_new(d->base, &d->p);
+	d->p.traces = traces_new(d->base, &d->p);
 	d->p.commands = commands_new(&d->p);
 	if (d->p.deferred == NULL || d->p.reload == NULL || d->p.checks == NULL ||
-	    d->p.flights == NULL || d->p.commands == NULL)
+	    d->p.flights == NULL || d->p.traces == NULL ||
+	    d->p.commands == NULL)
 		return complain("out of memory");
 	return control_open(&d->p.control, d->base, d->p.o->control_path,
 	    commands_take, d->p.commands, why, sizeof(why)) == KP_OK ? 0 :
@@ -547,6 +574,7 @@ static int
 open_outputs(struct daemon *d)
 {
 	const struct options *o = d->p.o;
+	struct kp_moment now;
 
 	if (o->check)
 		return 0;
@@ -559,9 +587,15 @@ open_outputs(struct daemon *d)
 	if (o->dump_file != NULL &&
 	    (d->dump = dump_file_open(o->dump_file, o->dump_json)) == NULL)
 		return 1;
-	boundary_begin(&d->boundary, o->interval, kp_moment_now());
+	now = kp_moment_now();
+	boundary_begin(&d->boundary, o->interval, now);
 	window_schedule(d);
-	return open_web(d) != 0 ? 1 : open_otlp(d);
+	if (open_web(d) != 0)
+		return 1;
+	for (int to = 0; to < PUSH_TO; to++)
+		if (open_push(d, (enum push_to)to, now.wall) != 0)
+			return 1;
+	return 0;
 }
 
 static int
@@ -620,21 +654,26 @@ daemon_close(struct daemon *d)
 
 	d->began |= d->p.targets != NULL && targets_began(d->p.targets);
 	/* they read the database and use the control socket */
-	web_stop(d->web);
-	otlp_stop(d->p.otlp);
+	web_stop(d->p.web);
+	d->p.web = NULL;
+	for (int to = 0; to < PUSH_TO; to++)
+		push_stop(d->p.push[to]);
 	if (d->p.targets != NULL)
 		targets_drain(d->p.targets);
 	control_close(d->p.control);
 	d->p.control = NULL;
 	close_store(d);
 	/* all is in the database */
-	unsent = otlp_finish(d->p.otlp);
-	if (unsent > 0)
-		log_warn("otlp", NULL, "not sent to the collector at the end: "
-		    "%s", text_counted(n, unsent, "slow request"));
+	for (int to = 0; to < PUSH_TO; to++) {
+		unsent = push_finish(d->p.push[to]);
+		if (unsent > 0)
+			log_warn(push_name((enum push_to)to), NULL, "not sent at the end, and not "
+			    "later: %s to %s", text_counted(n, unsent, to == PUSH_OTLP ?
+			    "slow request" : "second"), d->p.o->push_url[to]);
+	}
 	if (d->began && !d->p.o->check)
 		progress_done(&d->progress, &d->p);
-	totals_free(d->totals);
+	totals_free(d->p.totals);
 	/* a start that failed leaves no file that it made */
 	if (d->dump != NULL && d->dump->made && !d->began)
 		unlink(d->dump->path);
@@ -643,6 +682,7 @@ daemon_close(struct daemon *d)
 	targets_free(d->p.targets);
 	reload_free(d->p.reload);
 	checks_free(d->p.checks);
+	traces_free(d->p.traces);
 	commands_free(d->p.commands);
 	flight_asks_free(d->p.flights);
 	for (size_t i = 0; i < sizeof(evs) / sizeof(evs[0]); i++)
@@ -674,7 +714,7 @@ daemon_run(const struct options *o)
 			d.status = check_ask(o, &d.p.conf);
 		} else {
 			conf_file_summary(&d.p.conf);
-			check_passed(d.warnings);
+			check_passed(d.warnings, d.p.o->json);
 		}
 		conf_file_free(&d.p.conf);
 		return d.status;
@@ -695,7 +735,7 @@ daemon_run(const struct options *o)
 	d.began = d.status == 0;	/* also if it ended before it began */
 	daemon_close(&d);
 	if (o->check && d.status == 0)
-		check_passed(d.warnings);
+		check_passed(d.warnings, d.p.o->json);
 	/* what somebody truncated was written, and is not missing by our fault */
 	return d.unreached || kp_store_dropped(&d.progress.store) >
 	    d.progress.store.dropped[KP_STORE_TRUNCATED] ? 1 : d.status;

@@ -27,8 +27,11 @@ struct parts {
 	struct flight_asks *flights;
 	struct reload *reload;
 	struct checks *checks;	/* for clients */
+	struct traces *traces;
 	struct deferred *deferred;	/* configurations no longer in force */
-	struct otlp *otlp;		/* NULL: no -otlp */
+	struct push *push[PUSH_TO];	/* NULL: without its option */
+	struct web *web;		/* NULL: no -http */
+	struct totals *totals;		/* for exporters; NULL: there are none */
 };
 
 /* Runs until a signal or a command ends it, or it fails; returns the exit status. */

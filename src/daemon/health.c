@@ -179,103 +179,150 @@ store_put_metrics(struct kp_buf *b, struct kp_store *s)
 		    (double)st.dropped[i]);
 }
 
-/* ---- the collector of -otlp ---- */
+/* ---- the collectors, and Pyroscope ---- */
 
-static uint64_t
-refused(const struct otlp_status *st)
-{
-	return st->spans_refused + st->points_refused;
-}
-
-void
-otlp_health_check(struct otlp_health *h, struct otlp *x)
-{
-	struct otlp_status st;
-	char n[TEXT_MAX];
-
-	if (x == NULL)
-		return;
-	otlp_status(x, &st);
-	if (st.failing && !h->failing)
-		log_warn("otlp", NULL, "the collector did not take the data: "
-		    "%s; kprofd tries again", st.why);
-	else if (!st.failing && h->failing)
-		log_info("otlp", NULL, "the collector takes data again");
-	if (refused(&st) > h->refused)
-		log_warn("otlp", NULL, "the collector refused %" PRIu64
-		    " spans and points so far: %s", refused(&st), st.why);
-	if (st.requests_lost > h->lost)
-		log_warn("otlp", NULL, "not sent so far: %s; too many waited, "
-		    "or could not be read", text_counted(n, st.requests_lost,
-		    "slow request"));
-	*h = (struct otlp_health){ st.failing, refused(&st),
-		st.requests_lost };
-}
-
-void
-otlp_put_text(struct kp_buf *b, struct otlp *x)
-{
-	struct otlp_status st;
-
-	if (x == NULL)
-		return;
-	otlp_status(x, &st);
-	kp_buf_printf(b, "collector   %" PRIu64 " spans, %" PRIu64 " points "
-	    "sent; %" PRIu64 " refused, %" PRIu64 " requests lost, %" PRIu64
-	    " wait%s%s\n", st.spans, st.points, refused(&st),
-	    st.requests_lost, st.requests_waiting,
-	    st.failing ? "; failing: " : "", st.failing ? st.why : "");
-}
-
-/* uint64_t each */
-static const struct {
+/* uint64_t each, at an offset in struct push_status. */
+struct push_counter {
 	const char *key;	/* in JSON */
 	enum health metric;
-	size_t at;		/* in struct otlp_status */
-} counters[] = {
-	{ "failures", HEALTH_OTLP_FAILURES,
-	    offsetof(struct otlp_status, failures) },
-	{ "spans", HEALTH_OTLP_SPANS, offsetof(struct otlp_status, spans) },
-	{ "points", HEALTH_OTLP_POINTS, offsetof(struct otlp_status, points) },
-	{ "spans_refused", HEALTH_OTLP_REFUSED_SPANS,
-	    offsetof(struct otlp_status, spans_refused) },
-	{ "points_refused", HEALTH_OTLP_REFUSED_POINTS,
-	    offsetof(struct otlp_status, points_refused) },
-	{ "requests_lost", HEALTH_OTLP_LOST,
-	    offsetof(struct otlp_status, requests_lost) },
-	{ "requests_waiting", HEALTH_OTLP_WAITING,
-	    offsetof(struct otlp_status, requests_waiting) },
+	size_t at;
 };
-#define NCOUNTERS (sizeof(counters) / sizeof(counters[0]))
-#define COUNTER(st, i) \
-	(*(const uint64_t *)((const char *)&(st) + counters[i].at))
 
-void
-otlp_put_json(struct json *j, struct otlp *x)
+static const struct push_to_of {
+	const char *whose, *lost;	/* the other side; a singular */
+	enum health failing;
+	struct push_counter v[8];	/* those with a key */
+} push_to[PUSH_TO] = {
+#define AT(member) offsetof(struct push_status, member)
+	[PUSH_OTLP] = { "the collector", "slow request", HEALTH_OTLP_FAILING, {
+	    { "failures", HEALTH_OTLP_FAILURES, AT(failures) },
+	    { "spans", HEALTH_OTLP_SPANS, AT(taken[PUSH_SPANS]) },
+	    { "points", HEALTH_OTLP_POINTS, AT(taken[PUSH_POINTS]) },
+	    { "spans_refused", HEALTH_OTLP_REFUSED_SPANS, AT(refused[PUSH_SPANS]) },
+	    { "points_refused", HEALTH_OTLP_REFUSED_POINTS, AT(refused[PUSH_POINTS]) },
+	    { "requests_lost", HEALTH_OTLP_LOST, AT(lost) },
+	    { "requests_waiting", HEALTH_OTLP_WAITING, AT(waiting) } } },
+#define OF_PROFILES(to, whose) \
+	[PUSH_##to] = { whose, "second", HEALTH_##to##_FAILING, { \
+	    { "failures", HEALTH_##to##_FAILURES, AT(failures) }, \
+	    { "profiles", HEALTH_##to##_PROFILES, AT(taken[PUSH_PROFILES]) }, \
+	    { "profiles_refused", HEALTH_##to##_REFUSED, AT(refused[PUSH_PROFILES]) }, \
+	    { "seconds_lost", HEALTH_##to##_LOST, AT(lost) }, \
+	    { "seconds_waiting", HEALTH_##to##_WAITING, AT(waiting) } } }
+	OF_PROFILES(OTLP_PROFILES, "the collector of profiles"),
+	OF_PROFILES(PYROSCOPE, "Pyroscope"),
+#undef OF_PROFILES
+#undef AT
+};
+
+#define EACH_COUNTER(c, of) \
+	for (const struct push_counter *c = (of)->v; c->key != NULL; c++)
+
+static uint64_t
+counted(const struct push_status *st, const struct push_counter *c)
 {
-	struct otlp_status st;
+	return *(const uint64_t *)((const char *)st + c->at);
+}
 
-	if (x == NULL)
-		return;
-	otlp_status(x, &st);
-	json_object(j, "otlp");
-	json_bool(j, "failing", st.failing);
-	json_string(j, "error", st.why);
-	for (size_t i = 0; i < NCOUNTERS; i++)
-		json_uint(j, counters[i].key, COUNTER(st, i));
-	json_end(j);
+static uint64_t
+refused(const struct push_status *st)
+{
+	uint64_t n = 0;
+
+	for (int k = 0; k < PUSH_KINDS; k++)
+		n += st->refused[k];
+	return n;
+}
+
+static void
+check_push(struct push_health *h, enum push_to to, struct push *x)
+{
+	const struct push_to_of *of = &push_to[to];
+	struct push_status st;
+	char n[TEXT_MAX];
+
+	push_status(x, &st);
+	if (st.failing && !h->failing)
+		log_warn(push_name(to), NULL, "%s did not take the data: %s; kprofd "
+		    "tries again", of->whose, st.why);
+	else if (!st.failing && h->failing)
+		log_info(push_name(to), NULL, "%s takes data again", of->whose);
+	/* at the first, the second, the fourth ... */
+	if (refused(&st) > 0 && refused(&st) >= 2 * h->refused) {
+		h->refused = refused(&st);
+		log_warn(push_name(to), NULL, "%s refused %s so far: %s", of->whose,
+		    text_counted(n, h->refused, to == PUSH_OTLP ? "span or point" :
+		    "profile"), st.why);
+	}
+	if (st.lost > 0 && st.lost >= 2 * h->lost) {
+		h->lost = st.lost;
+		log_warn(push_name(to), NULL, "not sent so far: %s; too far behind, or "
+		    "could not be read", text_counted(n, st.lost, of->lost));
+	}
+	h->failing = st.failing;
 }
 
 void
-otlp_put_metrics(struct kp_buf *b, struct otlp *x)
+push_health_check(struct push_health *h, struct push *const *v)
 {
-	struct otlp_status st;
+	for (int to = 0; to < PUSH_TO; to++)
+		if (v[to] != NULL)
+			check_push(&h[to], (enum push_to)to, v[to]);
+}
 
-	if (x == NULL)
-		return;
-	otlp_status(x, &st);
-	health_put(b, HEALTH_OTLP_FAILING, "", "", st.failing);
-	for (size_t i = 0; i < NCOUNTERS; i++)
-		health_put(b, counters[i].metric, "", "",
-		    (double)COUNTER(st, i));
+void
+push_put_text(struct kp_buf *b, struct push *const *v)
+{
+	struct push_status st;
+
+	for (int to = 0; to < PUSH_TO; to++) {
+		if (v[to] == NULL)
+			continue;
+		push_status(v[to], &st);
+		if (to == PUSH_OTLP)
+			kp_buf_printf(b, "collector   %" PRIu64 " spans, %" PRIu64
+			    " points sent; %" PRIu64 " refused, %" PRIu64 " requests "
+			    "lost, %" PRIu64 " wait", st.taken[PUSH_SPANS],
+			    st.taken[PUSH_POINTS], refused(&st), st.lost, st.waiting);
+		else
+			kp_buf_printf(b, "%-11s %" PRIu64 " profiles sent; %"
+			    PRIu64 " refused, %" PRIu64 " s lost, %" PRIu64 " s wait",
+			    to == PUSH_PYROSCOPE ? "pyroscope" : "profiles",
+			    st.taken[PUSH_PROFILES], refused(&st), st.lost, st.waiting);
+		kp_buf_printf(b, "%s%s\n", st.failing ? "; failing: " : st.why[0] != '\0' ?
+		    "; last: " : "", st.why);
+	}
+}
+
+void
+push_put_json(struct json *j, struct push *const *v)
+{
+	struct push_status st;
+
+	for (int to = 0; to < PUSH_TO; to++) {
+		if (v[to] == NULL)
+			continue;
+		push_status(v[to], &st);
+		json_object(j, push_name((enum push_to)to));
+		json_bool(j, "failing", st.failing);
+		json_string(j, "error", st.why);
+		EACH_COUNTER(c, &push_to[to])
+			json_uint(j, c->key, counted(&st, c));
+		json_end(j);
+	}
+}
+
+void
+push_put_metrics(struct kp_buf *b, struct push *const *v)
+{
+	struct push_status st;
+
+	for (int to = 0; to < PUSH_TO; to++) {
+		if (v[to] == NULL)
+			continue;
+		push_status(v[to], &st);
+		health_put(b, push_to[to].failing, "", "", st.failing);
+		EACH_COUNTER(c, &push_to[to])
+			health_put(b, c->metric, "", "", (double)counted(&st, c));
+	}
 }

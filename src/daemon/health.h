@@ -1,11 +1,11 @@
 /*
- * health.h - the state of the outputs, the database and the collector of -otlp:
+ * health.h - the state of the outputs, the database, the collectors, and Pyroscope:
  * in the log when it changes, in `kprof status` and among the metrics.
  */
 #ifndef KPROFD_DAEMON_HEALTH_H
 #define KPROFD_DAEMON_HEALTH_H
 
-#include "export/otlp.h"
+#include "export/push.h"
 #include "kprofd/buf.h"
 #include "store/store.h"
 #include "text/json.h"
@@ -31,18 +31,18 @@ void store_put_json(struct json *j, struct kp_store *s, const char *path);
 void store_put_metrics(struct kp_buf *b, struct kp_store *s);
 
 /* What the last check found; all zero at first. */
-struct otlp_health {
+struct push_health {
 	bool failing;
-	uint64_t refused, lost;
+	uint64_t refused, lost;	/* when they were logged last */
 };
 
 /*
- * Logs what has changed since the last check.  x may be NULL, without -otlp: then
- * nothing is written, here and below.
+ * Logs what has changed since the last check.  Each has PUSH_TO elements; of those that
+ * are NULL nothing is written, here and below.
  */
-void otlp_health_check(struct otlp_health *h, struct otlp *x);
-void otlp_put_text(struct kp_buf *b, struct otlp *x);
-void otlp_put_json(struct json *j, struct otlp *x);
-void otlp_put_metrics(struct kp_buf *b, struct otlp *x);
+void push_health_check(struct push_health *h, struct push *const *v);
+void push_put_text(struct kp_buf *b, struct push *const *v);
+void push_put_json(struct json *j, struct push *const *v);
+void push_put_metrics(struct kp_buf *b, struct push *const *v);
 
 #endif

@@ -13,6 +13,8 @@
 #include "daemon/options.h"
 #include "conn/reach.h"
 #include "agent/probe_file.h"
+#include "export/otlp_json.h"
+#include "export/profiles.h"
 
 #define MAX_DB_DEFAULT "1G"
 /* How long a check counts calls: those of an entry that is called once a second. */
@@ -156,6 +158,13 @@ set_url(struct opt_parser *p)
 	    "a URL of http:// or https://");
 }
 
+static bool
+set_attributes(struct opt_parser *p)
+{
+	return opt_text(p) && expect(p, otlp_attributes_valid(p->value),
+	    "NAME=VALUE,... with %2C for a comma in a value");
+}
+
 /* options_parse() fills it. */
 static struct options given;
 
@@ -173,10 +182,12 @@ static const struct opt table[] = {
 	{ "db", "FILE", "SQLite database to write (kprofd.db)",
 	    opt_text, &given.db, NULL },
 	{ "http", "ADDR:PORT", "serve the dashboard and /metrics: "
-	    "127.0.0.1:4711 (off)", set_address, &given.http, NULL },
+	    "127.0.0.1:4711 (off)", set_address, &given.web.addr, NULL },
 	{ "check", NULL, "check tiers.conf; with -target also against "
 	    "that node: which functions are called, how often, and what some "
 	    "traced requests show", opt_flag, &given.check, NULL },
+	{ "json", NULL, "with -check: print JSON, an object a line", opt_flag,
+	    &given.json, NULL },
 	{ "explain", NULL, "with -check -target: print an example of a call "
 	    "that no clause of tiers.conf names, types only", opt_flag,
 	    &given.explain, NULL },
@@ -191,6 +202,8 @@ static const struct opt table[] = {
 	    "'app@*'; may be given more than once", set_match, &given, NULL },
 	{ "forget", "T", "with -cluster: a node that has left is tried "
 	    "for this time (60s)", set_forget, &given.forget, NULL },
+	{ "wait", NULL, "go on where no node can be profiled: try again until "
+	    "told to end", opt_flag, &given.wait, NULL },
 	OPT_GROUP("The connection to a node"),
 	REACH_OPTIONS(given.reach),
 	{ "probe", "KIND", "how events leave the target: native (a "
@@ -221,15 +234,28 @@ static const struct opt table[] = {
 	{ "requests", "N", "end after N requests", set_requests,
 	    &given.requests, NULL },
 	OPT_GROUP("Dashboard, exports, control"),
-	{ "http-token-file", "FILE", "with -http: clients need this "
-	    "token; then ADDR may be any", opt_text,
-	    &given.http_token_file, NULL },
+	WEB_OPTIONS(given.web),
 	{ "otlp", "URL", "send slow requests and figures to an "
 	    "OpenTelemetry collector: http://127.0.0.1:4318 (off)",
-	    set_url, &given.otlp, NULL },
+	    set_url, &given.push_url[PUSH_OTLP], NULL },
 	{ "otlp-header-file", "FILE", "with -otlp: send this header, "
 	    "too: 'Authorization: Bearer ...'", opt_text,
-	    &given.otlp_header_file, NULL },
+	    &given.push_header_file[PUSH_OTLP], NULL },
+	{ "otlp-profiles", "URL", "send sampled stacks to a collector, as "
+	    "OpenTelemetry's profiles, which are alpha (off)",
+	    set_url, &given.push_url[PUSH_OTLP_PROFILES], NULL },
+	{ "otlp-profiles-header-file", "FILE", "with -otlp-profiles: send "
+	    "this header, too", opt_text,
+	    &given.push_header_file[PUSH_OTLP_PROFILES], NULL },
+	{ "otlp-attributes", "LIST", "with these two: of all resources: "
+	    "service.name=shop,service.version=1.2", set_attributes,
+	    &given.otlp_attributes, NULL },
+	{ "pyroscope", "URL", "send sampled stacks to Pyroscope: "
+	    "http://127.0.0.1:4040 (off)", set_url,
+	    &given.push_url[PUSH_PYROSCOPE], NULL },
+	{ "pyroscope-header-file", "FILE", "with -pyroscope: send this "
+	    "header, too: 'X-Scope-OrgID: shop'", opt_text,
+	    &given.push_header_file[PUSH_PYROSCOPE], NULL },
 	{ "control", "SOCKET", "control socket (the database's name + "
 	    ".sock); with -check: ask the kprofd there", opt_text,
 	    &given.control, NULL },
@@ -290,6 +316,7 @@ finish_check(struct options *o)
 	if (o->explain && (!options_targets(o) || o->control != NULL))
 		return usage("-explain goes with -check -target NODE, without "
 		    "-control");
+	o->wait = false;
 	if (o->duration == 0)
 		o->duration = CHECK_TIME;
 	if (o->duration < CHECK_TIME_MIN || o->duration > CHECK_TIME_MAX)
@@ -310,8 +337,9 @@ was_given(const struct opt_parser *p, const char *name)
 static int
 finish(struct options *o, const struct opt_parser *p)
 {
+	const char *dot, *name, *wrong = web_opts_wrong(&o->web);
+	bool pushes = false;
 	char why[REACH_WHY_MAX];
-	const char *dot;
 
 	if (!reach_finish(&o->reach, why, sizeof(why)))
 		return usage("%s", why);
@@ -344,14 +372,29 @@ finish(struct options *o, const struct opt_parser *p)
 		    "tried again until kprofd ends");
 	if (o->explain && !o->check)
 		return usage("-explain goes with -check -target NODE");
+	if (o->wait && o->propose)
+		return usage("-wait goes with -tiers FILE");
+	if (o->json && !o->check)
+		return usage("-json goes with -check");
 	if (o->values && !o->explain)
 		return usage("-values goes with -check -explain");
 	if (o->quiet && o->verbose)
 		return usage("-quiet and -verbose: choose one");
-	if (o->http_token_file != NULL && o->http == NULL)
-		return usage("-http-token-file goes with -http ADDR:PORT");
-	if (o->otlp_header_file != NULL && o->otlp == NULL)
-		return usage("-otlp-header-file goes with -otlp URL");
+	if (wrong != NULL)
+		return usage("%s", wrong);
+	for (int to = 0; to < PUSH_TO; to++) {
+		name = push_option((enum push_to)to);
+		pushes |= o->push_url[to] != NULL;
+		if (o->push_url[to] == NULL && o->push_header_file[to] != NULL)
+			return usage("%s-header-file goes with %s URL", name, name);
+		if (o->push_url[to] != NULL && to != PUSH_OTLP && o->retain.n > 0 &&
+		    o->retain.step[0].age < PROFILES_KEPT)
+			return usage("%s reads windows as they were measured: -retain has "
+			    "to keep them for 10m at least", name);
+	}
+	if (!pushes && o->otlp_attributes != NULL)
+		return usage("-otlp-attributes goes with -otlp, -otlp-profiles or "
+		    "-pyroscope URL");
 	dot = o->dump_file != NULL ? strrchr(o->dump_file, '.') : NULL;
 	o->dump_json = dot != NULL && dot != o->dump_file &&
 	    (strcmp(dot, ".json") == 0 || strcmp(dot, ".jsonl") == 0);

@@ -10,6 +10,8 @@
 #include "kprofd/clock.h"
 #include "store/retain.h"
 #include "agent/agent.h"
+#include "export/push.h"
+#include "web/web.h"
 
 #define DB_NAME "kprofd.db"	/* without -db */
 #define TARGETS_MAX 64
@@ -19,13 +21,16 @@ struct options {
 	const char *targets[TARGETS_MAX];
 	unsigned ntargets;
 	const char *target_file;
+	bool wait;			/* none needs to be there at the start */
 	const char *seed;		/* of a cluster; NULL: none */
 	const char *matches[MATCHES_MAX];
 	unsigned nmatches;
 	kp_dur_ns forget;		/* how long to try a node that left */
 	struct reach reach;
 	const char *tiers, *db, *control, *dump_file,
-	    *log_file, *http, *http_token_file, *otlp, *otlp_header_file;
+	    *log_file, *push_url[PUSH_TO], *push_header_file[PUSH_TO],
+	    *otlp_attributes;
+	struct web_opts web;		/* addr: NULL: no server */
 	enum agent_probe probe;
 	const char *probe_library;
 	bool probe_send;		/* ours, where a target has none */
@@ -36,7 +41,8 @@ struct options {
 	bool propose;			/* there is no tiers: propose them */
 	bool proposed;			/* and start without a question */
 	bool library_given;
-	bool print_calls, check, explain, values, quiet, verbose, dump_json;
+	bool print_calls, check, json, explain, values, quiet, verbose,
+	    dump_json;
 	int log_json;			/* 0: text, 1: JSON */
 	char control_path[4096];
 	char library_path[4096 + 64];	/* ours: probe_library's default */

@@ -257,8 +257,8 @@ rank(enum kp_loss cause)
 static bool
 is_expected(enum kp_loss cause)
 {
-	return cause == KP_LOSS_SAMPLED_OUT || cause == KP_LOSS_RUNNING ||
-	    cause == KP_LOSS_RUNNING_CALLS || cause == KP_LOSS_WITH_REQUEST;
+	return cause == KP_LOSS_SAMPLED_OUT || cause == KP_LOSS_TIMED ||
+	    cause == KP_LOSS_RUNNING || cause == KP_LOSS_RUNNING_CALLS || cause == KP_LOSS_WITH_REQUEST;
 }
 
 static void

@@ -17,9 +17,11 @@
 #include "base/sat.h"
 #include "kprofd/secret.h"
 #include "http_post.h"
+#include "base/gzip.h"
 
 #define ANSWER_HEADERS_MAX 16384
 #define POLL_MS_MAX 60000
+#define CONNECTION_SECONDS 60
 
 struct post {
 	CURLM *multi;
@@ -30,6 +32,7 @@ struct post {
 	char why[CURL_ERROR_SIZE + 64];	/* that for people */
 	int status;			/* from the answer's head; 0: none yet */
 	size_t head;			/* bytes of the answer's head */
+	struct kp_buf packed;		/* the body that is being sent */
 	struct kp_buf body;		/* the answer's */
 	bool unsent;			/* out of memory */
 };
@@ -51,8 +54,8 @@ static bool
 is_own_header(const char *name)
 {
 	static const char *const own[] = { "Host", "Content-Type",
-		"Content-Length", "Transfer-Encoding", "Connection",
-		"User-Agent" };
+		"Content-Encoding", "Content-Length", "Transfer-Encoding",
+		"Connection", "User-Agent" };
 
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
 		if (strcasecmp(name, own[i]) == 0)
@@ -89,7 +92,7 @@ split_header(struct post *p, char *line)
 }
 
 static enum kp_err
-read_header(struct post *p, const char *file, char *why, size_t n)
+read_header(struct post *p, const char *file, const char *option, char *why, size_t n)
 {
 	char line[HTTP_POST_HEADER_MAX];
 	const char *reason;
@@ -102,7 +105,7 @@ read_header(struct post *p, const char *file, char *why, size_t n)
 		return KP_EIO;
 	}
 	if (!kp_secret_is_private(f, &sb, file, "the header's file",
-	    "-otlp-header-file", why, n)) {
+	    option, why, n)) {
 		fclose(f);
 		return KP_EFORMAT;
 	}
@@ -144,8 +147,8 @@ split_url(struct post *p, const char *url, char *why, size_t n)
 
 	curl_url_cleanup(u);
 	if (!ok) {
-		snprintf(why, n, "'%s' is not the URL of a collector: "
-		    "http://HOST:4318 or https://HOST:4318", url);
+		snprintf(why, n, "'%s' is not a URL that kprofd sends to: "
+		    "http://HOST:PORT or https://HOST:PORT", url);
 		return KP_EFORMAT;
 	}
 	for (size_t len = strlen(p->url); p->url[len - 1] == '/'; len--)
@@ -238,13 +241,15 @@ set_trust(struct setting *s)
 }
 
 static enum kp_err
-make_easy(struct post *p, char *why, size_t n)
+make_easy(struct post *p, const char *type, char *why, size_t n)
 {
 	struct setting s = { .e = curl_easy_init() };
+	char line[80];
 
 	p->easy = s.e;
-	if (s.e == NULL || !add_header(p, "Content-Type: application/json") ||
-	    !add_header(p, "Connection: close") ||
+	snprintf(line, sizeof(line), "Content-Type: %s", type);
+	if (s.e == NULL || !add_header(p, line) ||
+	    !add_header(p, "Content-Encoding: gzip") ||
 	    /* without it libcurl waits for "100 Continue" before a long body */
 	    !add_header(p, "Expect:"))
 		return KP_ENOMEM;
@@ -255,7 +260,7 @@ make_easy(struct post *p, char *why, size_t n)
 	SET(&s, CURLOPT_QUICK_EXIT, 1L);
 	SET(&s, CURLOPT_TIMEOUT, (long)HTTP_POST_SECONDS);
 	SET(&s, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
-	SET(&s, CURLOPT_FORBID_REUSE, 1L);
+	SET(&s, CURLOPT_MAXLIFETIME_CONN, (long)CONNECTION_SECONDS);
 	SET(&s, CURLOPT_PROTOCOLS_STR, "http,https");
 	SET(&s, CURLOPT_PROXY, "");
 	SET(&s, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -272,8 +277,8 @@ make_easy(struct post *p, char *why, size_t n)
 }
 
 enum kp_err
-http_post_new(struct post **out, const char *url, const char *header_file,
-    char *why, size_t n)
+http_post_new(struct post **out, const char *url, const char *type,
+    const char *header_file, const char *option, char *why, size_t n)
 {
 	struct post *p = calloc(1, sizeof(*p));
 	enum kp_err err;
@@ -281,14 +286,15 @@ http_post_new(struct post **out, const char *url, const char *header_file,
 	snprintf(why, n, "out of memory");
 	if (p == NULL)
 		return KP_ENOMEM;
+	kp_buf_init(&p->packed, SIZE_MAX);
 	kp_buf_init(&p->body, HTTP_POST_ANSWER_MAX);
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	err = split_url(p, url, why, n);
 	if (err == KP_OK && header_file != NULL)
-		err = read_header(p, header_file, why, n);
+		err = read_header(p, header_file, option, why, n);
 	p->multi = curl_multi_init();
 	if (err == KP_OK)
-		err = p->multi != NULL ? make_easy(p, why, n) : KP_ENOMEM;
+		err = p->multi != NULL ? make_easy(p, type, why, n) : KP_ENOMEM;
 	if (err == KP_OK)
 		*out = p;
 	else
@@ -310,6 +316,7 @@ http_post_free(struct post *p)
 	curl_free(p->url);
 	curl_free(p->host);
 	curl_free(p->port);
+	kp_buf_free(&p->packed);
 	kp_buf_free(&p->body);
 	curl_global_cleanup();
 	free(p);
@@ -346,7 +353,7 @@ describe_failure(struct post *p, CURLcode e)
 
 /*
  * Returns seconds; 0 if there is no such header or it is not understood.  A date
- * is compared with the collector's own, if it sends one, since the clocks may
+ * is compared with the server's own, if it sends one, since the clocks may
  * differ.
  */
 static unsigned
@@ -394,11 +401,13 @@ http_post_send(struct post *p, const char *path, const struct kp_buf *body)
 	p->status = 0;
 	p->head = 0;
 	kp_buf_reset(&p->body);
-	p->unsent = asprintf(&url, "%s%s", p->url, path) < 0 ||
+	kp_buf_reset(&p->packed);
+	gzip_put(&p->packed, body->p, body->len);
+	p->unsent = p->packed.err != KP_OK || asprintf(&url, "%s%s", p->url, path) < 0 ||
 	    curl_easy_setopt(p->easy, CURLOPT_URL, url) != CURLE_OK ||
-	    curl_easy_setopt(p->easy, CURLOPT_POSTFIELDS, body->p) != CURLE_OK ||
+	    curl_easy_setopt(p->easy, CURLOPT_POSTFIELDS, p->packed.p) != CURLE_OK ||
 	    curl_easy_setopt(p->easy, CURLOPT_POSTFIELDSIZE_LARGE,
-	    (curl_off_t)body->len) != CURLE_OK ||
+	    (curl_off_t)p->packed.len) != CURLE_OK ||
 	    curl_multi_add_handle(p->multi, p->easy) != CURLM_OK;
 	free(url);
 }

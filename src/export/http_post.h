@@ -1,8 +1,9 @@
 /*
  * http_post.h - sends one body at a time to an HTTP or HTTPS server.
  *
- * Each body has a connection of its own: seconds pass between two bodies, and a
- * new connection is never stale.  No proxy is used and no redirect followed.
+ * Bodies are compressed.  They share a connection of at most a minute, since a
+ * server's name may lead elsewhere by then; one that the server has closed meanwhile
+ * is replaced by libcurl.  No proxy is used and no redirect followed.
  * The server's certificate has to be valid for the URL's host, by the system's
  * authorities, or by those of SSL_CERT_FILE and SSL_CERT_DIR if either is set.
  * Answers are limited in size and time; if a limit cuts the answer's body short,
@@ -25,12 +26,13 @@
 struct post;
 
 /*
- * url: http://HOST[:PORT][/PATH] or https.  header_file: NULL, or a file of
- * one line "Name: value" that only its owner may read, for authorization.  On
- * error `why` is one line for the user.
+ * url: http://HOST[:PORT][/PATH] or https.  type: of bodies, "application/json", a literal.
+ * header_file: NULL, or a file of
+ * one line "Name: value" that only its owner may read, for authorization; option: the one
+ * that named it.  On error `why` is one line for the user.
  */
-enum kp_err http_post_new(struct post **out, const char *url,
-    const char *header_file, char *why, size_t n);
+enum kp_err http_post_new(struct post **out, const char *url, const char *type,
+    const char *header_file, const char *option, char *why, size_t n);
 void http_post_free(struct post *p);
 
 struct http_post_answer {
@@ -41,8 +43,8 @@ struct http_post_answer {
 };
 
 /*
- * Begins to send the body, JSON, to the URL's path with `path` appended.  Until
- * http_post_wait() returns true the caller may not change the body or send another.
+ * Begins to send the body to the URL's path with `path` appended, and keeps none of
+ * it.  The caller may not send another until http_post_wait() returned true.
  */
 void http_post_send(struct post *p, const char *path, const struct kp_buf *body);
 /*

@@ -2,9 +2,13 @@
  * metrics.c - writes the process's own figures, the daemon's health and the
  * totals in the format that the Accept header asks for.
  *
+ * Of sampled figures there are no intervals: those are of a range, which a query chooses,
+ * and do not add up; rules in priv/prometheus find them by how counters grow.
+ *
  * Health has a table of metrics, by which the daemon writes the lines of its answer
  * and this file parses them.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +78,24 @@ metric_has_label(const struct metric *m, const char *name)
 	return false;
 }
 
+static void
+write_hist(struct prom *x, const char *const *values, const struct total *c)
+{
+	const struct total_kept *k = c->kept;
+	struct prom_exemplar e = { .nlabels = 0 };
+	char id[24];
+
+	if (k != NULL) {
+		snprintf(id, sizeof(id), "%" PRId64, k->id);
+		e.labels[e.nlabels++] = (struct prom_label){ "request", id };
+		if (k->trace[0] != '\0')
+			e.labels[e.nlabels++] = (struct prom_label){ "trace_id", k->trace };
+		e.v = SECONDS(k->total);
+		e.at = k->end;
+	}
+	prom_hist(x, values, &c->hist, SECONDS(c->time), k != NULL ? &e : NULL);
+}
+
 /*
  * One value of the current family for each node, and for each tier and each identity
  * if it has such a label; else of the request itself, and of all identities.  last:
@@ -101,8 +123,7 @@ write_cells(struct prom *x, const struct totals *t, const char *last,
 			if (last != NULL)
 				values[n] = last;
 			if (x->m->type == METRIC_HISTOGRAM)
-				prom_hist(x, values, &at.c->hist,
-				    SECONDS(at.c->time));
+				write_hist(x, values, at.c);
 			else if (get(at.c) >= 0)
 				prom_number(x, values, get(at.c));
 		}
@@ -300,6 +321,39 @@ lost(struct prom *x, const struct totals *t)
 	}
 }
 
+/* ---- objectives ---- */
+
+static void
+slo(struct prom *x, const struct totals *t)
+{
+	static const struct metric of = { "kprof_slo_requests", METRIC_COUNTER,
+		"Requests, or calls of a tier, that an objective of tiers.conf is for, whose "
+		"end was seen.", { "node", "objective" } };
+	static const struct metric missed = { "kprof_slo_missed", METRIC_COUNTER,
+		"Those of them that took longer (slow), and those that raised (failed; absent "
+		"where it is not seen): one that did both is in both.",
+		{ "node", "objective", "cause" } };
+	struct total_slo s;
+
+	if (!totals_slo_at(t, TOTALS_OTHER, 0, &s))
+		return;
+	for (int k = 0; k < 2; k++) {
+		prom_family(x, k == 0 ? &of : &missed);
+		EACH(i, t, TOTALS_NODE)
+			for (size_t o = 0; totals_slo_at(t, i, o, &s); o++) {
+				const char *values[] = { totals_name(t, TOTALS_NODE, i),
+					s.text, "slow" };
+
+				if (s.requests == 0)
+					continue;
+				prom_number(x, values, k == 0 ? (double)s.requests : s.slow);
+				values[2] = "failed";
+				if (k == 1 && s.failed >= 0)
+					prom_number(x, values, s.failed);
+			}
+	}
+}
+
 /* How much of the caps of totals.h is used. */
 
 static void
@@ -343,6 +397,7 @@ families_write(struct prom *x, const struct totals *t)
 		write_nodes(x, t, &nodes[i].m, nodes[i].get);
 	for (int i = 0; i < USAGE_FAMILIES && has_usage(t); i++)
 		write_usage(x, t, &usage_families[i]);
+	slo(x, t);
 	lost(x, t);
 	caps(x, t);
 }
@@ -432,6 +487,27 @@ static const struct metric health[HEALTH_COUNT] = {
 	    "were deleted first.", { NULL } },
 	[HEALTH_OTLP_WAITING] = { "kprof_otlp_waiting_requests", METRIC_GAUGE,
 	    "Slow requests that wait to be sent.", { NULL } },
+#define OF_PROFILES(to, name, profiles, refused, option) \
+	[HEALTH_##to##_FAILING] = { "kprof_" name "_failing", METRIC_GAUGE, \
+	    "1 while the server of " option " cannot be reached, or has no time.", \
+	    { NULL } }, \
+	[HEALTH_##to##_FAILURES] = { "kprof_" name "_failures", METRIC_COUNTER, \
+	    "Attempts to send to it that will be made again.", { NULL } }, \
+	[HEALTH_##to##_PROFILES] = { "kprof_" profiles, METRIC_COUNTER, \
+	    "Profiles of a node that it took.", { NULL } }, \
+	[HEALTH_##to##_REFUSED] = { "kprof_" refused, METRIC_COUNTER, \
+	    "Profiles that it refused.", { NULL } }, \
+	[HEALTH_##to##_LOST] = { "kprof_" name "_lost_seconds", METRIC_COUNTER, \
+	    "Time of nodes whose profiles were never sent: they were too far behind.", \
+	    { NULL } }, \
+	[HEALTH_##to##_WAITING] = { "kprof_" name "_waiting_seconds", METRIC_GAUGE, \
+	    "Time of nodes whose profiles are not sent yet; windows shorter than the " \
+	    "first of -retain wait for each other.", { NULL } }
+	OF_PROFILES(PYROSCOPE, "pyroscope", "pyroscope_profiles",
+	    "pyroscope_refused_profiles", "-pyroscope"),
+	OF_PROFILES(OTLP_PROFILES, "otlp_profiles", "otlp_profiles",
+	    "otlp_refused_profiles", "-otlp-profiles"),
+#undef OF_PROFILES
 };
 
 void

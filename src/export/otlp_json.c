@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sat.h"
 #include "metrics.h"
 #include "kprofd/fn_name.h"
 #include "otlp_json.h"
 #include "text/json.h"
+#include "text/text.h"
 #include "report/requests.h"
 
 #define SCALE 5		/* 32 buckets an octave */
@@ -55,7 +57,7 @@ otlp_span_id(char id[OTLP_SPAN_ID], kp_wall_ns run, uint64_t label,
 	    not_zero(mix(mix((uint64_t)run ^ mix(label)) + span)));
 }
 
-/* ---- values, attributes, resources ---- */
+/* ---- values and attributes ---- */
 
 /* OTLP wants 64 bits as a string: a double cannot hold them all. */
 static void
@@ -115,22 +117,168 @@ attr_true(struct json *j, const char *key)
 	end(j, 2);
 }
 
+/* ---- resources ---- */
+
+#define ATTRIBUTE_MAX 256	/* bytes of a name, and of a value */
+
+struct attribute {
+	char name[ATTRIBUTE_MAX], value[ATTRIBUTE_MAX];
+};
+
+/* Moves *list past the next one.  False: it is not valid. */
+static bool
+next_attribute(const char **list, struct attribute *a)
+{
+	const char *p = *list;
+	size_t n = strcspn(p, "=,"), k = 0;
+
+	if (n == 0 || n >= ATTRIBUTE_MAX || p[n] != '=')
+		return false;
+	snprintf(a->name, sizeof(a->name), "%.*s", (int)n, p);
+	for (p += n + 1; *p != '\0' && *p != ','; k++) {
+		int v = (unsigned char)*p++;
+
+		if (v == '%') {
+			v = text_hex(p[0]) < 0 || text_hex(p[1]) < 0 ? 0 :
+			    16 * text_hex(p[0]) + text_hex(p[1]);
+			p += 2;
+		}
+		if (v < ' ' || v == 0x7f || k + 1 == sizeof(a->value))
+			return false;
+		a->value[k] = (char)v;
+	}
+	a->value[k] = '\0';
+	*list = *p == ',' ? p + 1 : p;
+	return *p != ',' || p[1] != '\0';
+}
+
+bool
+otlp_attributes_valid(const char *list)
+{
+	struct attribute a;
+
+	while (next_attribute(&list, &a))
+		if (*list == '\0')
+			return true;
+	return false;
+}
+
+static bool
+has_attribute(const char *list, const char *name)
+{
+	struct attribute a;
+
+	while (list != NULL && *list != '\0' && next_attribute(&list, &a))
+		if (strcmp(a.name, name) == 0)
+			return true;
+	return false;
+}
+
+/* Of "app1@host" its 3: of a name like "s3@host" no number is taken away. */
+static int
+service_length(const char *node)
+{
+	int whole = (int)strcspn(node, "@"), n = whole;
+
+	while (n > 0 && node[n - 1] >= '0' && node[n - 1] <= '9')
+		n--;
+	if (n < whole && n > 0 && strchr("-_.", node[n - 1]) != NULL)
+		n--;
+	return n < 2 ? whole : n;
+}
+
+const char *
+otlp_service(char buf[OTLP_SERVICE_MAX], const char *attributes, const char *node)
+{
+	struct attribute a;
+
+	snprintf(buf, OTLP_SERVICE_MAX, "%.*s", service_length(node), node);
+	while (attributes != NULL && *attributes != '\0' && next_attribute(&attributes, &a))
+		if (strcmp(a.name, "service.name") == 0)
+			memcpy(buf, a.value, sizeof(a.value));
+	return buf;
+}
+
+/* Calls put for each attribute of a node's resource.  otp: its release; 0: not known. */
+static void
+each_attribute(const char *list, const char *node, int otp,
+    void (*put)(void *ctx, const char *name, const char *value), void *ctx)
+{
+	const char *host = strchr(node, '@');
+	char service[OTLP_SERVICE_MAX], release[16];
+	const char *const own[][2] = {
+		{ "service.name", otlp_service(service, NULL, node) },
+		{ "service.instance.id", node },
+		{ "host.name", host != NULL ? host + 1 : "" },
+		{ "process.runtime.name", "BEAM" },
+		{ "process.runtime.version", otp > 0 ? release : "" },
+		{ "telemetry.sdk.name", "kprofd" },
+		{ "telemetry.sdk.language", "erlang" },
+		{ "telemetry.sdk.version", KP_VERSION },
+	};
+	struct attribute a;
+
+	snprintf(release, sizeof(release), "%d", otp);
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (own[i][1][0] != '\0' && !has_attribute(list, own[i][0]))
+			put(ctx, own[i][0], own[i][1]);
+	while (list != NULL && *list != '\0' && next_attribute(&list, &a))
+		put(ctx, a.name, a.value);
+}
+
+static void
+put_attribute(void *ctx, const char *name, const char *value)
+{
+	attr_text(ctx, name, value);
+}
+
+/* As protobuf: a KeyValue, whose value is an AnyValue. */
+static void
+put_key_value(void *ctx, const char *name, const char *value)
+{
+	struct kp_buf pair, any, text;
+
+	/* a byte that is shown becomes eight at most */
+	kp_buf_init(&pair, 20 * ATTRIBUTE_MAX);
+	kp_buf_init(&any, 10 * ATTRIBUTE_MAX);
+	kp_buf_init(&text, 10 * ATTRIBUTE_MAX);
+	text_put(&text, name);
+	kp_buf_pb_bytes(&pair, 1, text.p, text.len);
+	kp_buf_reset(&text);
+	text_put(&text, value);
+	kp_buf_pb_bytes(&any, 1, text.p, text.len);
+	kp_buf_pb_bytes(&pair, 2, any.p, any.len);
+	kp_buf_pb_bytes(ctx, 1, pair.p, pair.len);
+	if (text.err != KP_OK || any.err != KP_OK || pair.err != KP_OK)
+		((struct kp_buf *)ctx)->err = KP_ENOMEM;
+	kp_buf_free(&pair);
+	kp_buf_free(&any);
+	kp_buf_free(&text);
+}
+
+static int
+otp_of(const struct otlp_about *about, const char *node)
+{
+	return about != NULL && about->totals != NULL ? totals_otp(about->totals, node) : 0;
+}
+
+void
+otlp_resource(struct kp_buf *b, const struct otlp_about *about, const char *node)
+{
+	each_attribute(about->attributes, node, otp_of(about, node), put_key_value, b);
+}
+
 #define RESOURCE_LEVELS 4
 
 /* Opens the node's resource and scope, up to the array `what`. */
 static void
-begin_resource(struct json *j, const char *node, const char *scopes,
-    const char *what)
+begin_resource(struct json *j, const char *list, const char *node, int otp,
+    const char *scopes, const char *what)
 {
-	char service[256];
-
-	snprintf(service, sizeof(service), "%.*s",
-	    (int)strcspn(node, "@"), node);
 	json_object(j, NULL);
 	json_object(j, "resource");
 	json_array(j, "attributes");
-	attr_text(j, "service.name", service);
-	attr_text(j, "service.instance.id", node);
+	each_attribute(list, node, otp, put_attribute, j);
 	end(j, 2);
 	json_array(j, scopes);
 	json_object(j, NULL);
@@ -145,17 +293,32 @@ begin_resource(struct json *j, const char *node, const char *scopes,
 
 struct tracing {
 	struct json j;
-	kp_wall_ns run;
+	const struct otlp_about *about;	/* may be NULL */
 	const struct kp_query_tree *tree;
 	size_t spans;
 };
 
+/* What was raised is not stored: "_OTHER" is the conventions' word for that. */
 static void
 put_outcome(struct json *j, uint8_t outcome)
 {
 	if (outcome < KP_OUTCOMES)
 		attr_text(j, "kprof.outcome",
 		    kp_outcome_name((enum kp_outcome)outcome));
+	if (outcome == KP_RAISED)
+		attr_text(j, "error.type", "_OTHER");
+}
+
+/* The trace that the request is in: the application's, if that is known. */
+static void
+trace_of(char id[OTLP_TRACE_ID], const struct kp_query_tree *t, const char *traceparent,
+    uint64_t label)
+{
+	if (traceparent != NULL)
+		snprintf(id, OTLP_TRACE_ID, "%.*s", KP_TRACE_ID_LEN,
+		    traceparent + KP_TRACE_ID_AT);
+	else
+		otlp_trace_id(id, t->run, label);
 }
 
 /* Opens a span, up to its attributes.  total -1, no end: its length is 0. */
@@ -166,15 +329,15 @@ begin_span(struct tracing *t, uint32_t span, const char *name, int kind,
 	uint64_t label = t->tree->request.label;
 	char trace[OTLP_TRACE_ID], id[OTLP_SPAN_ID];
 
-	otlp_trace_id(trace, t->run, label);
-	otlp_span_id(id, t->run, label, span);
+	trace_of(trace, t->tree, t->tree->request.traceparent, label);
+	otlp_span_id(id, t->tree->run, label, span);
 	json_object(&t->j, NULL);
 	json_string(&t->j, "traceId", trace);
 	json_string(&t->j, "spanId", id);
 	json_string(&t->j, "name", name);
 	json_int(&t->j, "kind", kind);
 	put_int(&t->j, "startTimeUnixNano", start);
-	put_int(&t->j, "endTimeUnixNano", start + (total > 0 ? total : 0));
+	put_int(&t->j, "endTimeUnixNano", sat_add(start, total > 0 ? total : 0));
 	t->spans++;
 }
 
@@ -187,7 +350,10 @@ end_span(struct tracing *t, uint8_t outcome)
 	end(&t->j, 2);
 }
 
-/* A link to the request that this one was started inside. */
+/*
+ * A link to the request that this one was started inside.  If that is not stored, it is
+ * taken to be in the same trace.
+ */
 static void
 put_link(struct tracing *t, uint64_t label)
 {
@@ -195,8 +361,9 @@ put_link(struct tracing *t, uint64_t label)
 
 	if (label == 0)
 		return;
-	otlp_trace_id(trace, t->run, label);
-	otlp_span_id(id, t->run, label, 0);
+	trace_of(trace, t->tree, t->tree->outer.id != 0 ? t->tree->outer.traceparent :
+	    t->tree->request.traceparent, label);
+	otlp_span_id(id, t->tree->run, label, 0);
 	json_array(&t->j, "links");
 	json_object(&t->j, NULL);
 	json_string(&t->j, "traceId", trace);
@@ -204,20 +371,17 @@ put_link(struct tracing *t, uint64_t label)
 	end(&t->j, 2);
 }
 
+/* The application's span, around the root span. */
 static void
-put_request(struct tracing *t)
+put_parent(struct tracing *t, const char *traceparent)
 {
-	const struct kp_query_request *rq = &t->tree->request;
+	char id[OTLP_SPAN_ID];
 
-	begin_span(t, 0, rq->identity, KIND_SERVER, rq->start, rq->total);
-	json_array(&t->j, "attributes");
-	attr_text(&t->j, "kprof.identity", rq->identity);
-	attr_int(&t->j, "kprof.weight", rq->weight);
-	attr_int(&t->j, "kprof.request", rq->id);
-	put_outcome(&t->j, rq->outcome);
-	json_end(&t->j);
-	put_link(t, rq->parent_label);
-	end_span(t, rq->outcome);
+	if (traceparent == NULL)
+		return;
+	snprintf(id, sizeof(id), "%.16s", traceparent + KP_TRACE_SPAN_AT);
+	json_string(&t->j, "parentSpanId", id);
+	json_int(&t->j, "flags", kp_traceparent_sampled(traceparent));
 }
 
 /* As semantic conventions name a function, "MyApp.Repo.all", and its call's label. */
@@ -242,6 +406,58 @@ put_function(struct json *j, const char *fn)
 	attr_text(j, "kprof.label", name);
 }
 
+/* Is the first call that of the entry, in which the request began? */
+static bool
+has_entry(const struct kp_query_tree *tree)
+{
+	const struct kp_query_call *c = &tree->calls[0];
+
+	return tree->ncalls > 0 && c->parent == KP_NONE && c->start == 0 &&
+	    !c->async && c->node[0] == '\0';
+}
+
+/* The attributes of a call, but for how it ended. */
+static void
+put_what(struct tracing *t, const struct kp_query_call *c)
+{
+	if (c->tier[0] != '\0')
+		attr_text(&t->j, "kprof.tier", c->tier);
+	put_function(&t->j, c->fn);
+	attr_text(&t->j, "kprof.pid", c->pid);
+	if (c->self >= 0)
+		attr_int(&t->j, "kprof.self_ns", c->self);
+	if (c->pauses.gc >= 0)
+		attr_int(&t->j, "kprof.gc_ns", c->pauses.gc);
+	if (c->pauses.out >= 0)
+		attr_int(&t->j, "kprof.out_ns", c->pauses.out);
+}
+
+static void
+put_request(struct tracing *t)
+{
+	const struct kp_query_request *rq = &t->tree->request;
+
+	begin_span(t, 0, rq->identity, KIND_SERVER, rq->start, rq->total);
+	put_parent(t, rq->traceparent);
+	json_array(&t->j, "attributes");
+	attr_text(&t->j, "kprof.identity", rq->identity);
+	attr_int(&t->j, "kprof.weight", rq->weight);
+	attr_int(&t->j, "kprof.request", rq->id);
+	if (has_entry(t->tree))
+		put_what(t, &t->tree->calls[0]);
+	put_outcome(&t->j, rq->outcome);
+	json_end(&t->j);
+	put_link(t, rq->parent_label);
+	end_span(t, rq->outcome);
+}
+
+/* The span of a call: the request's own, of its entry's. */
+static uint32_t
+span_of(const struct tracing *t, uint32_t call)
+{
+	return call == KP_NONE || (call == 0 && has_entry(t->tree)) ? 0 : call + 1;
+}
+
 static void
 put_call(struct tracing *t, uint32_t i)
 {
@@ -250,18 +466,12 @@ put_call(struct tracing *t, uint32_t i)
 	char parent[OTLP_SPAN_ID];
 	kp_dur_ns after;
 
-	begin_span(t, i + 1, c->fn, KIND_INTERNAL, rq->start + c->start,
+	begin_span(t, i + 1, c->fn, KIND_INTERNAL, sat_add(rq->start, c->start),
 	    c->total);
-	otlp_span_id(parent, t->run, rq->label,
-	    c->parent == KP_NONE ? 0 : c->parent + 1);
+	otlp_span_id(parent, t->tree->run, rq->label, span_of(t, c->parent));
 	json_string(&t->j, "parentSpanId", parent);
 	json_array(&t->j, "attributes");
-	if (c->tier[0] != '\0')
-		attr_text(&t->j, "kprof.tier", c->tier);
-	put_function(&t->j, c->fn);
-	attr_text(&t->j, "kprof.pid", c->pid);
-	if (c->self >= 0)
-		attr_int(&t->j, "kprof.self_ns", c->self);
+	put_what(t, c);
 	if (c->async)
 		attr_true(&t->j, "kprof.async");
 	after = request_time_after(rq, c);
@@ -302,20 +512,22 @@ is_new_node(const struct kp_query_tree *tree, size_t i)
 static void
 put_node(struct tracing *t, const char *node)
 {
-	begin_resource(&t->j, node, "scopeSpans", "spans");
+	begin_resource(&t->j, t->about != NULL ? t->about->attributes : NULL, node,
+	    otp_of(t->about, node), "scopeSpans", "spans");
 	if (strcmp(node, t->tree->request.node) == 0)
 		put_request(t);
 	for (size_t i = 0; i < t->tree->ncalls; i++)
-		if (strcmp(node, node_of(t->tree, i)) == 0)
+		if (strcmp(node, node_of(t->tree, i)) == 0 &&
+		    span_of(t, (uint32_t)i) > 0)
 			put_call(t, (uint32_t)i);
 	end(&t->j, RESOURCE_LEVELS);
 }
 
 size_t
-otlp_traces(struct kp_buf *b, kp_wall_ns run,
+otlp_traces(struct kp_buf *b, const struct otlp_about *about,
     const struct kp_query_tree *trees, size_t n)
 {
-	struct tracing t = { .run = run };
+	struct tracing t = { .about = about };
 
 	json_open(&t.j, b);
 	json_array(&t.j, "resourceSpans");
@@ -334,6 +546,7 @@ otlp_traces(struct kp_buf *b, kp_wall_ns run,
 
 struct metering {
 	struct json j;
+	const char *attributes;		/* of all resources */
 	const struct totals *t;
 	size_t node, points;
 };
@@ -488,16 +701,17 @@ put_usage(struct metering *m, const struct usage_family *f)
 }
 
 size_t
-otlp_metrics(struct kp_buf *b, const struct totals *t, size_t node)
+otlp_metrics(struct kp_buf *b, const char *attributes, const struct totals *t,
+    size_t node)
 {
-	struct metering m = { .t = t, .node = node };
+	struct metering m = { .attributes = attributes, .t = t, .node = node };
 
 	if (totals_node(t, node) == NULL)
 		return 0;
 	json_open(&m.j, b);
 	json_array(&m.j, "resourceMetrics");
-	begin_resource(&m.j, totals_name(t, TOTALS_NODE, node),
-	    "scopeMetrics", "metrics");
+	begin_resource(&m.j, attributes, totals_name(t, TOTALS_NODE, node),
+	    totals_node(t, node)->otp, "scopeMetrics", "metrics");
 	/* histograms first */
 	for (int hist = 1; hist >= 0; hist--)
 		for (int i = 0; i < CELL_FAMILIES; i++)
@@ -531,4 +745,47 @@ otlp_refused(const char *answer, size_t n, bool traces, uint64_t sent)
 	for (; p < past && *p >= '0' && *p <= '9' && refused < sent; p++)
 		refused = 10 * refused + (uint64_t)(*p - '0');
 	return refused < sent ? refused : sent;
+}
+
+/* The next field of a message, a number or bytes.  0: there is none, or it is neither. */
+static unsigned
+next_field(struct kp_bytes *in, uint64_t *number, struct kp_bytes *bytes)
+{
+	uint64_t tag = kp_bytes_varint(in);
+
+	*number = kp_bytes_varint(in);
+	*bytes = (struct kp_bytes){ .err = KP_OK };
+	if (in->err != KP_OK || tag >> 3 > UINT16_MAX || ((tag & 7) != 0 && (tag & 7) != 2))
+		return 0;
+	if ((tag & 7) == 2) {
+		if (*number > (uint64_t)(in->end - in->p))
+			return 0;
+		*bytes = (struct kp_bytes){ .p = in->p, .end = in->p + *number };
+		in->p += *number;
+	}
+	return (unsigned)(tag >> 3);
+}
+
+uint64_t
+otlp_refused_profiles(const char *answer, size_t n, const char **why, size_t *nwhy)
+{
+	struct kp_bytes in = { .p = (const uint8_t *)answer,
+		.end = (const uint8_t *)answer + n }, part, text = { .p = NULL }, inner_text;
+	uint64_t number, refused = 0;
+	unsigned field, inner;
+
+	while (in.p < in.end && (field = next_field(&in, &number, &part)) != 0) {
+		if (field == 2)		/* of an error, the message */
+			text = part;
+		while (field == 1 && part.p < part.end &&
+		    (inner = next_field(&part, &number, &inner_text)) != 0) {
+			if (inner == 1)
+				refused = number;
+			else if (inner == 2)
+				text = inner_text;
+		}
+	}
+	*why = (const char *)text.p;
+	*nwhy = text.p != NULL ? (size_t)(text.end - text.p) : 0;
+	return refused;
 }

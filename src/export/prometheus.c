@@ -12,25 +12,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "prometheus.h"
-
-#define BOUNDS_PER_OCTAVE 2
-#define BOUND_LOWEST (-14 * BOUNDS_PER_OCTAVE)
-#define BUCKETS_PER_BOUND (KP_HIST_PER_OCTAVE / BOUNDS_PER_OCTAVE)
+#include "text/accept.h"
 
 #define SCHEMA 5		/* of native histograms: 32 buckets an octave */
 #define ZERO_THRESHOLD 2.938735877055719e-39	/* 2^-128 s, client_golang's */
 #define GAP_MAX 2		/* empty buckets that are cheaper than a span */
 
-/* Wire types. */
-enum { VARINT = 0, FIXED64 = 1, BYTES = 2 };
-
 enum { FAMILY_NAME = 1, FAMILY_HELP = 2, FAMILY_TYPE = 3, FAMILY_METRIC = 4 };
 enum { METRIC_LABEL = 1, METRIC_IS_GAUGE = 2, METRIC_IS_COUNTER = 3,
 	METRIC_IS_HISTOGRAM = 7 };
 enum { LABEL_NAME = 1, LABEL_VALUE = 2 };
+enum { BUCKET_EXEMPLAR = 3 };
 enum { HIST_COUNT = 1, HIST_SUM = 2, HIST_BUCKET = 3, HIST_SCHEMA = 5,
 	HIST_ZERO_THRESHOLD = 6, HIST_SPAN = 12, HIST_DELTA = 13 };
 
@@ -50,67 +44,39 @@ prom_double(char text[PROM_NUMBER_MAX], double v)
 double
 prom_bound(size_t i)
 {
-	return exp2(((double)i + BOUND_LOWEST) / BOUNDS_PER_OCTAVE);
+	static const unsigned short steps[] = { 100, 150, 200, 250, 350, 500, 750 };
+	size_t n = sizeof(steps) / sizeof(steps[0]);
+	double us = steps[i % n];
+
+	for (i /= n; i > 0; i--)
+		us *= 10;
+	return us / 1e6;
 }
 
-/* Bucket j ends at 2^((j+1)/32): it is below bound k if j + 1 <= 16 k. */
 void
 prom_cumulate(const struct kp_hist *h, uint64_t n[PROM_BOUNDS])
 {
-	uint64_t seen = 0;
-	uint32_t j = 0;
+	uint64_t low, high;
 
-	for (int i = 0; i < PROM_BOUNDS; i++) {
-		while (j < h->len && h->lo + (int32_t)j + 1 <=
-		    (i + BOUND_LOWEST) * BUCKETS_PER_BOUND)
-			seen += h->n[j++];
-		n[i] = seen;
-	}
+	for (size_t i = 0; i < PROM_BOUNDS; i++)
+		n[i] = (uint64_t)kp_hist_within(h, (kp_dur_ns)llround(
+		    prom_bound(i) * 1e9), &low, &high);
 }
 
 /* ---- the choice of the format ---- */
-
-/* Is `what` among the words of this element of a header? */
-static bool
-has_word(const char *p, size_t n, const char *what)
-{
-	size_t len = strlen(what), word;
-
-	for (; n > 0; p += word, n -= word) {
-		word = strcspn(p, "; \t,");
-		if (word > n)
-			word = n;
-		if (word == len && strncasecmp(p, what, len) == 0)
-			return true;
-		if (word == 0)
-			word = 1;
-	}
-	return false;
-}
-
-/* The element's q parameter, 0 to 1; 1 if it has none. */
-static double
-quality(const char *p, size_t n)
-{
-	for (size_t i = 0; i + 3 < n; i++)
-		if ((p[i] == ';' || p[i] == ' ') && p[i + 1] == 'q' &&
-		    p[i + 2] == '=')
-			return strtod(p + i + 3, NULL);
-	return 1;
-}
 
 /* False: the element names none of the formats. */
 static bool
 element_format(const char *p, size_t n, enum prom_format *f)
 {
-	if (has_word(p, n, "application/openmetrics-text"))
+	if (accept_has(p, n, "application/openmetrics-text"))
 		*f = PROM_OPENMETRICS;
-	else if (has_word(p, n, "application/vnd.google.protobuf") &&
-	    has_word(p, n, "proto=io.prometheus.client.MetricFamily") &&
-	    has_word(p, n, "encoding=delimited"))
+	else if (accept_has(p, n, "application/vnd.google.protobuf") &&
+	    accept_has(p, n, "proto=io.prometheus.client.MetricFamily") &&
+	    accept_has(p, n, "encoding=delimited"))
 		*f = PROM_PROTOBUF;
-	else if (has_word(p, n, "text/plain") || has_word(p, n, "text/*") ||
-	    has_word(p, n, "*/*"))
+	else if (accept_has(p, n, "text/plain") || accept_has(p, n, "text/*") ||
+	    accept_has(p, n, "*/*"))
 		*f = PROM_TEXT;
 	else
 		return false;
@@ -129,7 +95,7 @@ prom_choose(const char *accept)
 		n = strcspn(p, ",");
 		if (!element_format(p, n, &f))
 			continue;
-		q = quality(p, n);
+		q = accept_quality(p, n);
 		/* of two equal ones the more expressive */
 		if (q > best_q || (q > 0 && q == best_q && f > best)) {
 			best = f;
@@ -237,20 +203,46 @@ bound_text(char text[PROM_NUMBER_MAX], size_t i)
 	return text;
 }
 
+/* Bucket i is the first that has the value, PROM_BOUNDS the last of all. */
+static bool
+in_bucket(const struct prom_exemplar *e, size_t i)
+{
+	return e != NULL && (i == PROM_BOUNDS || e->v <= prom_bound(i)) &&
+	    (i == 0 || e->v > prom_bound(i - 1));
+}
+
+static void
+text_exemplar(struct prom *x, const struct prom_exemplar *e)
+{
+	char text[PROM_NUMBER_MAX];
+
+	kp_buf_str(x->out, " # {");
+	for (size_t i = 0; i < e->nlabels; i++) {
+		kp_buf_printf(x->out, "%s%s=\"", i > 0 ? "," : "", e->labels[i].name);
+		put_escaped(x->out, e->labels[i].value);
+		kp_buf_u8(x->out, '"');
+	}
+	kp_buf_printf(x->out, "} %s %" PRId64 ".%03d", prom_double(text, e->v),
+	    e->at / KP_NS_PER_S, (int)(e->at % KP_NS_PER_S / KP_NS_PER_MS));
+}
+
 static void
 text_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
-    double sum)
+    double sum, const struct prom_exemplar *e)
 {
-	uint64_t n[PROM_BOUNDS];
+	uint64_t n[PROM_BOUNDS + 1];
 	char text[PROM_NUMBER_MAX];
 
 	prom_cumulate(h, n);
-	for (size_t i = 0; i < PROM_BOUNDS; i++) {
-		text_sample(x, "_bucket", values, bound_text(text, i));
-		kp_buf_printf(x->out, "%" PRIu64 "\n", n[i]);
+	n[PROM_BOUNDS] = h->count;
+	for (size_t i = 0; i <= PROM_BOUNDS; i++) {
+		text_sample(x, "_bucket", values, i < PROM_BOUNDS ?
+		    bound_text(text, i) : "+Inf");
+		kp_buf_printf(x->out, "%" PRIu64, n[i]);
+		if (x->format == PROM_OPENMETRICS && in_bucket(e, i))
+			text_exemplar(x, e);
+		kp_buf_u8(x->out, '\n');
 	}
-	text_sample(x, "_bucket", values, "+Inf");
-	kp_buf_printf(x->out, "%" PRIu64 "\n", h->count);
 	text_sample(x, "_count", values, NULL);
 	kp_buf_printf(x->out, "%" PRIu64 "\n", h->count);
 	text_sample(x, "_sum", values, NULL);
@@ -260,28 +252,10 @@ text_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
 /* ---- protobuf ---- */
 
 static void
-put_key(struct kp_buf *b, unsigned field, unsigned type)
-{
-	kp_buf_varint(b, field << 3 | type);
-}
-
-static void
-put_uint(struct kp_buf *b, unsigned field, uint64_t v)
-{
-	put_key(b, field, VARINT);
-	kp_buf_varint(b, v);
-}
-
-static uint64_t
-zigzag(int64_t v)
-{
-	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
-}
-
-static void
 put_sint(struct kp_buf *b, unsigned field, int64_t v)
 {
-	put_uint(b, field, zigzag(v));
+	kp_buf_varint(b, field << 3);
+	kp_buf_zigzag(b, v);
 }
 
 static void
@@ -290,23 +264,13 @@ put_double(struct kp_buf *b, unsigned field, double v)
 	uint64_t bits;
 
 	memcpy(&bits, &v, sizeof(bits));
-	put_key(b, field, FIXED64);
-	for (int i = 0; i < 8; i++)
-		kp_buf_u8(b, (uint8_t)(bits >> 8 * i));
-}
-
-static void
-put_bytes(struct kp_buf *b, unsigned field, const void *p, size_t n)
-{
-	put_key(b, field, BYTES);
-	kp_buf_varint(b, n);
-	kp_buf_put(b, p, n);
+	kp_buf_pb_fixed(b, field, bits);
 }
 
 static void
 put_string(struct kp_buf *b, unsigned field, const char *s)
 {
-	put_bytes(b, field, s, strlen(s));
+	kp_buf_pb_bytes(b, field, s, strlen(s));
 }
 
 /* Appends `from` to `to` as a message, with its error, and empties it. */
@@ -314,7 +278,7 @@ static void
 put_message(struct kp_buf *to, unsigned field, struct kp_buf *from)
 {
 	if (from->err == KP_OK)
-		put_bytes(to, field, from->p, from->len);
+		kp_buf_pb_bytes(to, field, from->p, from->len);
 	else if (to->err == KP_OK)
 		to->err = from->err;
 	kp_buf_reset(from);
@@ -349,7 +313,7 @@ proto_family(struct prom *x, const struct metric *m)
 		kp_buf_str(&x->part, "_total");
 	put_message(&x->family, FAMILY_NAME, &x->part);
 	put_string(&x->family, FAMILY_HELP, m->help);
-	put_uint(&x->family, FAMILY_TYPE, types[m->type]);
+	kp_buf_pb_uint(&x->family, FAMILY_TYPE, types[m->type]);
 }
 
 static void
@@ -366,16 +330,41 @@ put_labels(struct prom *x, const char *const *values)
 /* ---- histograms ---- */
 
 static void
-put_buckets(struct kp_buf *b, const struct kp_hist *h)
+put_exemplar(struct kp_buf *b, const struct prom_exemplar *e)
+{
+	struct kp_buf one, part;
+
+	kp_buf_init(&one, b->max);
+	kp_buf_init(&part, b->max);
+	for (size_t i = 0; i < e->nlabels; i++) {
+		put_string(&part, LABEL_NAME, e->labels[i].name);
+		put_string(&part, LABEL_VALUE, e->labels[i].value);
+		put_message(&one, 1, &part);
+	}
+	put_double(&one, 2, e->v);
+	kp_buf_pb_uint(&part, 1, (uint64_t)(e->at / KP_NS_PER_S));
+	kp_buf_pb_uint(&part, 2, (uint64_t)(e->at % KP_NS_PER_S));
+	put_message(&one, 3, &part);
+	put_message(b, BUCKET_EXEMPLAR, &one);
+	kp_buf_free(&one);
+	kp_buf_free(&part);
+}
+
+/* The last one, which has all values, is written only if it has an exemplar. */
+static void
+put_buckets(struct kp_buf *b, const struct kp_hist *h, const struct prom_exemplar *e)
 {
 	struct kp_buf one;
-	uint64_t n[PROM_BOUNDS];
+	uint64_t n[PROM_BOUNDS + 1];
 
 	prom_cumulate(h, n);
+	n[PROM_BOUNDS] = h->count;
 	kp_buf_init(&one, b->max);
-	for (size_t i = 0; i < PROM_BOUNDS; i++) {
-		put_uint(&one, 1, n[i]);
-		put_double(&one, 2, prom_bound(i));
+	for (size_t i = 0; i < PROM_BOUNDS || (i == PROM_BOUNDS && in_bucket(e, i)); i++) {
+		kp_buf_pb_uint(&one, 1, n[i]);
+		put_double(&one, 2, i < PROM_BOUNDS ? prom_bound(i) : INFINITY);
+		if (in_bucket(e, i))
+			put_exemplar(&one, e);
 		put_message(b, HIST_BUCKET, &one);
 	}
 	kp_buf_free(&one);
@@ -416,12 +405,11 @@ put_native(struct kp_buf *b, const struct kp_hist *h)
 	for (; next_span(h, &at, &end); at = end) {
 		first = h->lo + (int32_t)at + 1;
 		put_sint(&span, 1, first - last);
-		put_uint(&span, 2, end - at);
+		kp_buf_pb_uint(&span, 2, end - at);
 		put_message(b, HIST_SPAN, &span);
 		last = first + (int32_t)(end - at);
 		for (uint32_t i = at; i < end; i++) {
-			kp_buf_varint(&deltas, zigzag((int64_t)(h->n[i] -
-			    before)));
+			kp_buf_zigzag(&deltas, (int64_t)(h->n[i] - before));
 			before = h->n[i];
 		}
 	}
@@ -433,12 +421,12 @@ put_native(struct kp_buf *b, const struct kp_hist *h)
 
 static void
 proto_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
-    double sum)
+    double sum, const struct prom_exemplar *e)
 {
 	put_labels(x, values);
-	put_uint(&x->part, HIST_COUNT, h->count);
+	kp_buf_pb_uint(&x->part, HIST_COUNT, h->count);
 	put_double(&x->part, HIST_SUM, sum);
-	put_buckets(&x->part, h);
+	put_buckets(&x->part, h, e);
 	put_native(&x->part, h);
 	put_message(&x->metric, METRIC_IS_HISTOGRAM, &x->part);
 	put_message(&x->family, FAMILY_METRIC, &x->metric);
@@ -486,12 +474,12 @@ prom_number(struct prom *x, const char *const *values, double v)
 
 void
 prom_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
-    double sum)
+    double sum, const struct prom_exemplar *e)
 {
 	if (x->format == PROM_PROTOBUF)
-		proto_hist(x, values, h, sum);
+		proto_hist(x, values, h, sum, e);
 	else
-		text_hist(x, values, h, sum);
+		text_hist(x, values, h, sum, e);
 }
 
 void

@@ -6,8 +6,7 @@
  * classic one, and as a native one (schema 5) with the buckets of struct
  * kp_hist, so that every quantile is as exact as in the database.
  *
- * A classic histogram has two buckets an octave, from 2^-14 s (61 us) to 64 s.
- * Their bounds are also bounds of buckets of kp_hist, so each count is exact.
+ * A classic histogram has round bounds, seven a decade from 100 us to 75 s.
  *
  * Source: OpenMetrics 1.0; Prometheus, "exposition formats"; client_model's
  * metrics.proto.
@@ -16,6 +15,7 @@
 #define KPROFD_EXPORT_PROMETHEUS_H
 
 #include "kprofd/buf.h"
+#include "kprofd/clock.h"
 #include "kprofd/hist.h"
 
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
@@ -51,16 +51,35 @@ void prom_begin(struct prom *x, struct kp_buf *out, enum prom_format f);
 void prom_family(struct prom *x, const struct metric *m);
 /* values: of the labels, in their order; valid UTF-8. */
 void prom_number(struct prom *x, const char *const *values, double v);
-/* sum: in seconds. */
+
+struct prom_label {
+	const char *name, *value;
+};
+
+/* One of the values, and what is known of it. */
+struct prom_exemplar {
+	struct prom_label labels[2];
+	size_t nlabels;
+	double v;		/* seconds */
+	kp_wall_ns at;
+};
+
+/*
+ * sum: in seconds.  e: beside its bucket, unless the format is PROM_TEXT, which has no
+ * exemplars; NULL: none.
+ */
 void prom_hist(struct prom *x, const char *const *values,
-    const struct kp_hist *h, double sum);
+    const struct kp_hist *h, double sum, const struct prom_exemplar *e);
 void prom_end(struct prom *x);
 
 /* Bounds of a classic histogram, but for the last, which is infinity. */
-#define PROM_BOUNDS 41
+#define PROM_BOUNDS 42
 /* Bound i in seconds. */
 double prom_bound(size_t i);
-/* Counts the values at or below each bound. */
+/*
+ * Counts the values at or below each bound; those of a stored bucket, 2.2 % wide, that has
+ * the bound inside it in proportion.
+ */
 void prom_cumulate(const struct kp_hist *h, uint64_t n[PROM_BOUNDS]);
 
 /* The shortest text that reads back as the same double. */

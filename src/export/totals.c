@@ -33,8 +33,21 @@ struct row {
 	struct total *v[TOTALS_IDENTITIES_MAX + 2];
 };
 
+struct slo_set {
+	size_t n;
+	struct {
+		char *text, *name;
+		bool tier;
+		kp_dur_ns limit;
+		size_t index;		/* of the name, among its kind */
+	} v[];
+};
+
 struct totals {
 	pthread_mutex_t lock;
+	struct slo_set *slo;		/* NULL: none */
+	pthread_mutex_t next_lock;	/* of the next, and held for no longer */
+	struct slo_set *next;		/* replaces slo; NULL: there is none */
 	struct names_of names[TOTALS_KINDS];
 	struct row *rows[TOTALS_NODES_MAX + 2][TOTALS_TIERS_MAX + 2];
 	struct total_node nodes[TOTALS_NODES_MAX + 2];
@@ -122,8 +135,10 @@ totals_new(void)
 	struct totals *t = calloc(1, sizeof(*t));
 	bool ok = t != NULL;
 
-	if (ok)
+	if (ok) {
 		pthread_mutex_init(&t->lock, NULL);
+		pthread_mutex_init(&t->next_lock, NULL);
+	}
 	for (int kind = 0; ok && kind < TOTALS_KINDS; kind++)
 		ok = put_name(&t->names[kind], 2, strdup("_other")) &&
 		    (kind == TOTALS_NODE ||
@@ -135,6 +150,16 @@ totals_new(void)
 }
 
 static void
+slo_free(struct slo_set *s)
+{
+	for (size_t i = 0; s != NULL && i < s->n; i++) {
+		free(s->v[i].text);
+		free(s->v[i].name);
+	}
+	free(s);
+}
+
+static void
 row_free(struct totals *t, struct row *r)
 {
 	for (size_t i = 0; r != NULL && i < TOTALS_IDENTITIES_MAX + 2; i++) {
@@ -143,6 +168,7 @@ row_free(struct totals *t, struct row *r)
 		t->cells--;
 		t->hists -= r->v[i]->hist.len > 0;
 		kp_hist_free(&r->v[i]->hist);
+		free(r->v[i]->kept);
 		free(r->v[i]);
 	}
 	free(r);
@@ -161,6 +187,9 @@ totals_free(struct totals *t)
 	for (int kind = 0; kind < TOTALS_KINDS; kind++)
 		for (size_t i = 0; i < t->names[kind].n; i++)
 			free(t->names[kind].v[i].text);
+	slo_free(t->slo);
+	slo_free(t->next);
+	pthread_mutex_destroy(&t->next_lock);
 	pthread_mutex_destroy(&t->lock);
 	free(t);
 }
@@ -228,6 +257,7 @@ add_cell(struct totals *t, size_t node, const struct kp_cell *c)
 	to->unknown += c->w_unknown_outcomes;
 	if (tier != TOTALS_TOTAL) {
 		to->late += c->w_async_calls;
+		to->late_raised += c->w_async_raised;
 		to->late_unfinished += c->w_async_unfinished;
 		to->late_unknown += c->w_async_unknown;
 	}
@@ -237,6 +267,31 @@ add_cell(struct totals *t, size_t node, const struct kp_cell *c)
 	to->self = sat_add(to->self, c->w_self);
 	to->async = sat_add(to->async, c->w_async);
 	to->time = sat_add(to->time, c->w_total);
+}
+
+void
+totals_kept(struct totals *t, const struct kp_tree *tree)
+{
+	size_t node, identity;
+	struct row *row;
+	struct total *to;
+
+	totals_lock(t);
+	node = find_name(&t->names[TOTALS_NODE], tree->node);
+	identity = find_name(&t->names[TOTALS_IDENTITY], tree->identity);
+	row = node < t->names[TOTALS_NODE].n ? t->rows[node][TOTALS_TOTAL] : NULL;
+	to = row != NULL && identity < t->names[TOTALS_IDENTITY].n ? row->v[identity] : NULL;
+	/* its histogram has none of weight 0; and an exemplar may not be older than the last */
+	if (to != NULL && tree->total >= 0 && tree->weight > 0 && (to->kept != NULL ||
+	    (to->kept = calloc(1, sizeof(*to->kept))) != NULL) &&
+	    sat_add(tree->start, tree->total) >= to->kept->end) {
+		*to->kept = (struct total_kept){ .id = tree->id, .total = tree->total,
+			.end = sat_add(tree->start, tree->total) };
+		if (tree->traceparent[0] != '\0')
+			memcpy(to->kept->trace, tree->traceparent + KP_TRACE_ID_AT,
+			    KP_TRACE_ID_LEN);
+	}
+	totals_unlock(t);
 }
 
 /* Moves the last node into its index. */
@@ -304,6 +359,7 @@ add_window(struct totals *t, const struct kp_window *w)
 	n->sampled += w->sampled;
 	if (w->end > n->last)
 		n->last = w->end;
+	n->otp = node != TOTALS_OTHER ? w->otp : 0;
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		n->lost.n[i] += w->losses.n[i];
 	if (node != TOTALS_OTHER)
@@ -314,10 +370,55 @@ add_window(struct totals *t, const struct kp_window *w)
 			add_cell(t, node, &w->cells[i]);
 }
 
+/* Indexes stay: names of tiers and identities are kept. */
+static void
+take_slo(struct totals *t)
+{
+	struct slo_set *next;
+
+	pthread_mutex_lock(&t->next_lock);
+	next = t->next;
+	t->next = NULL;
+	pthread_mutex_unlock(&t->next_lock);
+	if (next == NULL)
+		return;
+	slo_free(t->slo);
+	t->slo = next;
+	for (size_t i = 0; i < next->n; i++)
+		next->v[i].index = name_index(t, next->v[i].tier ? TOTALS_TIER :
+		    TOTALS_IDENTITY, next->v[i].name);
+}
+
 void
 totals_lock(struct totals *t)
 {
 	pthread_mutex_lock(&t->lock);
+	take_slo(t);
+}
+
+void
+totals_slo(struct totals *t, const struct kp_objective *v, size_t n)
+{
+	struct slo_set *s = calloc(1, sizeof(*s) + n * sizeof(s->v[0])), *old;
+	bool ok = s != NULL;
+
+	for (size_t i = 0; ok && i < n; i++) {
+		s->n++;
+		s->v[i].text = strdup(v[i].text);
+		s->v[i].name = strdup(v[i].name);
+		s->v[i].tier = v[i].tier;
+		s->v[i].limit = v[i].limit;
+		ok = s->v[i].text != NULL && s->v[i].name != NULL;
+	}
+	if (!ok) {
+		slo_free(s);
+		return;
+	}
+	pthread_mutex_lock(&t->next_lock);
+	old = t->next;
+	t->next = s;
+	pthread_mutex_unlock(&t->next_lock);
+	slo_free(old);
 }
 
 void
@@ -386,6 +487,65 @@ const struct total_node *
 totals_node(const struct totals *t, size_t node)
 {
 	return t->nodes[node].windows > 0 ? &t->nodes[node] : NULL;
+}
+
+int
+totals_otp(struct totals *t, const char *name)
+{
+	int otp = 0;
+
+	totals_lock(t);
+	for (size_t i = TOTALS_OTHER + 1; i < totals_count(t, TOTALS_NODE); i++)
+		if (strcmp(totals_name(t, TOTALS_NODE, i), name) == 0)
+			otp = t->nodes[i].otp;
+	totals_unlock(t);
+	return otp;
+}
+
+static void
+add_slo(struct total_slo *s, const struct total *c, kp_dur_ns limit)
+{
+	uint64_t low, high;
+
+	if (c == NULL)
+		return;
+	s->requests += c->hist.count;
+	s->slow += (double)c->hist.count - kp_hist_within(&c->hist, limit, &low, &high);
+}
+
+bool
+totals_slo_at(const struct totals *t, size_t node, size_t i, struct total_slo *out)
+{
+	const struct total *all;
+	uint64_t raised, unseen;
+	size_t tier, identity;
+
+	if (t->slo == NULL || i >= t->slo->n)
+		return false;
+	*out = (struct total_slo){ .text = t->slo->v[i].text, .failed = -1 };
+	/* there was no room for its name: others are in the same figures */
+	if (t->slo->v[i].index == TOTALS_OTHER &&
+	    strcmp(t->slo->v[i].name, "_other") != 0)
+		return true;
+	tier = t->slo->v[i].tier ? t->slo->v[i].index : TOTALS_TOTAL;
+	identity = t->slo->v[i].tier ? TOTALS_TOTAL : t->slo->v[i].index;
+	all = totals_at(t, node, tier, identity);
+	if (has_hist(tier, identity))
+		add_slo(out, all, t->slo->v[i].limit);
+	else		/* all requests: of each type there is a histogram */
+		for (size_t k = 0; k < t->names[TOTALS_IDENTITY].n; k++)
+			if (k != TOTALS_TOTAL)
+				add_slo(out, totals_at(t, node, tier, k),
+				    t->slo->v[i].limit);
+	if (all == NULL)
+		return true;
+	/* within requests, as the histograms are */
+	raised = all->raised - all->late_raised;
+	unseen = kp_calls_unseen(all->calls, all->unfinished,
+	    all->unknown + all->ambiguous);
+	if (kp_raised_seen(raised, unseen) != KP_NOT_SEEN)
+		out->failed = (double)raised;
+	return true;
 }
 
 uint64_t

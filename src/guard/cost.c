@@ -15,8 +15,31 @@ kp_cost_add(struct kp_cost *to, const struct kp_cost *c)
 	to->ring_events += c->ring_events;
 	to->armed_calls += c->armed_calls;
 	to->switches += c->switches;
+	to->marked += c->marked;
 	to->sampled += c->sampled;
 	to->agent = sat_add(to->agent, c->agent);
+}
+
+#define RATE_MAX 1e15
+
+struct kp_cost
+kp_cost_foresee(double calls, double requests, double share, bool native)
+{
+	struct kp_cost c;
+
+	/* a node gives these numbers */
+	calls = calls < RATE_MAX ? calls : RATE_MAX;
+	requests = requests < RATE_MAX ? requests : RATE_MAX;
+	c = (struct kp_cost){
+		.armed_calls = (uint64_t)calls,
+		.events = (uint64_t)(2 * share * calls),	/* and its end */
+		.switches = (uint64_t)(KP_COST_SWITCHES * requests),
+		.marked = (uint64_t)(KP_COST_SWITCHES * share * requests),
+		.sampled = (uint64_t)(share * requests),
+	};
+
+	c.ring_events = native ? c.events : 0;
+	return c;
 }
 
 /* Multiplies, up to INT64_MAX: the target sends the counts, of any size. */
@@ -40,7 +63,7 @@ switches_cost(const struct kp_cost *c)
 	return times(c->switches, KP_COST_SWITCH);
 }
 
-/* With what a sampled request costs besides them. */
+/* With what sampled requests cost besides them. */
 static kp_dur_ns
 events_cost(const struct kp_cost *c)
 {
@@ -48,7 +71,7 @@ events_cost(const struct kp_cost *c)
 	    times(c->events - c->ring_events, KP_COST_EVENT),
 	    times(c->ring_events, KP_COST_NATIVE));
 
-	return sat_add(events, times(c->sampled, KP_COST_SAMPLED));
+	return sat_add(events, times(c->marked, KP_COST_TOKEN));
 }
 
 kp_dur_ns

@@ -666,24 +666,31 @@ pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
 		no_function(mk, p, m);
 }
 
-/* Adds kprof:clear_token/0 if kprof:set_token/0 is an entry. */
+/*
+ * If functions of kprof are entries, adds kprof:clear_token/0, and trace_id/1 where
+ * the file asks for it.
+ */
 static void
-plan_add_clear(struct maker *mk)
+plan_add_marks(struct maker *mk, const struct kp_conf *c)
 {
+	static const struct kp_mfa trace_id = { KP_MARK_MODULE, "trace_id", 1 };
+
 	const struct answer_module *m = answer_find(mk->answer, KP_MARK_MODULE);
 	struct kp_plan *plan = mk->plan;
 	struct kp_plan_item *item;
-	bool marked = false;
+	bool marked = false, traces = kp_spec_traces(c, &trace_id);
+	enum kp_mark mark;
 
 	for (size_t i = 0; i < plan->n; i++)
 		marked |= plan->v[i].entry &&
 		    strcmp(plan->v[i].mod, KP_MARK_MODULE) == 0;
-	if (!marked || m == NULL || plan->n == KP_PLAN_MAX)
-		return;
-	for (uint32_t i = 0; i < m->nfns; i++)
-		if (fn_mark(KP_MARK_MODULE, &m->fns[i]) == KP_MARK_CLEAR &&
+	for (uint32_t i = 0; marked && m != NULL && i < m->nfns &&
+	    plan->n < KP_PLAN_MAX; i++) {
+		mark = fn_mark(KP_MARK_MODULE, &m->fns[i]);
+		if ((mark == KP_MARK_CLEAR || (mark == KP_MARK_TRACE && traces)) &&
 		    (item = plan_add(mk, KP_MARK_MODULE, &m->fns[i])) != NULL)
-			item->clears = true;
+			item->clears = mark == KP_MARK_CLEAR;
+	}
 }
 
 static bool
@@ -754,7 +761,7 @@ kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
 		for (size_t i = 0; i < c->nentries; i++)
 			if (entry_is_for(&c->entries[i], node))
 				pat_apply(&mk, &c->entries[i].fn, 0, 0, true);
-		plan_add_clear(&mk);
+		plan_add_marks(&mk, c);
 		if (mk.err == KP_OK && diags->errors == 0)
 			no_entry(&mk, c, node);
 	}

@@ -480,17 +480,14 @@ kp_check_price(const struct kp_check *c)
 {
 	double calls = 0, share = sampled(&c->conf->sampling,
 	    entry_rate(c->plan));
-	struct kp_check_price price;
 	const struct kp_plan_item *p;
+	struct kp_cost cost;
 
 	for (p = c->plan->v; p < c->plan->v + c->plan->n; p++)
 		if (!p->disarmed && p->rate > 0)
 			calls += (double)p->rate;
-	/* the call and its end */
-	price.events = 2 * share * calls;
-	price.percent = kp_cost_percent(calls) + (price.events *
-	    (double)(c->plan->native ? KP_COST_NATIVE : KP_COST_EVENT) +
-	    share * entry_rate(c->plan) * (double)KP_COST_SAMPLED) * 100 /
-	    (double)KP_NS_PER_S;
-	return price;
+	cost = kp_cost_foresee(calls, entry_rate(c->plan), share, c->plan->native);
+	return (struct kp_check_price){ .events = 2 * share * calls,
+		.percent = (double)kp_cost_total(&cost) * 100 /
+		    (double)KP_NS_PER_S };
 }

@@ -12,7 +12,6 @@
  * From, To, Message} follows.  The message is neither copied nor read, except
  * for its first element, which shows signals that are not messages of a program.
  */
-#include <stdio.h>
 
 #include "kprofd/label.h"
 #include "probe/checked.h"
@@ -58,6 +57,24 @@ identity_slot(struct event *e, ERL_NIF_TERM term)
 	return slot;
 }
 
+/* Reads <Node.Number.Serial>, as the VM prints it. */
+static bool
+read_pid(const char *s, uint32_t v[3])
+{
+	uint64_t n;
+
+	for (int i = 0; i < 3; i++) {
+		if (*s++ != (i == 0 ? '<' : '.') || *s < '0' || *s > '9')
+			return false;
+		for (n = 0; *s >= '0' && *s <= '9' && n <= UINT32_MAX; s++)
+			n = 10 * n + (uint64_t)(*s - '0');
+		if (n > UINT32_MAX)
+			return false;
+		v[i] = (uint32_t)n;
+	}
+	return *s == '>';
+}
+
 /*
  * Returns the slot of a process of another node; 0: it could not be defined.
  * Only the VM can encode its pid.  The key is what the VM prints: with a number
@@ -67,8 +84,8 @@ static uint16_t
 sender_slot(struct event *e, ERL_NIF_TERM pid)
 {
 	struct thread *t = e->t;
-	unsigned node, number, serial;
 	struct name_key key;
+	uint32_t v[3];
 	uint16_t slot;
 	char text[64];
 	bool fresh;
@@ -76,10 +93,9 @@ sender_slot(struct event *e, ERL_NIF_TERM pid)
 
 	enif_snprintf(text, sizeof(text), "%T", pid);
 	vm_wrote(text, sizeof(text));
-	if (sscanf(text, "<%u.%u.%u>", &node, &number, &serial) != 3)
+	if (!read_pid(text, v))
 		return 0;
-	key = (struct name_key){ .a = (uint64_t)serial << 32 | number,
-		.b = node, .c = 3 };
+	key = (struct name_key){ .a = (uint64_t)v[2] << 32 | v[1], .b = v[0], .c = 3 };
 	slot = names_slot(&t->idents, &key, e->rec.identity, &fresh);
 	if (!fresh)
 		return slot;
@@ -310,7 +326,8 @@ drop_ringless(struct probe *p, ErlNifEnv *env, const ERL_NIF_TERM argv[])
 	int arity;
 	bool entry = vm_map_value(env, argv[4],
 	    probe_atoms.match_spec_result, &message) &&
-	    vm_tuple(env, message, &arity, &v) && arity == 7;
+	    vm_tuple(env, message, &arity, &v) && arity == 7 &&
+	    !enif_is_empty_list(env, v[3]);	/* as kp_native_begins() */
 
 	atomic_fetch_add_explicit(&p->dropped, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&p->dropped_entries, entry,

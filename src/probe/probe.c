@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "probe/checked.h"
@@ -220,12 +219,10 @@ static bool
 get_memory(struct probe *p, uint32_t records)
 {
 	size_t head = aligned(sizeof(struct thread));
-	uint64_t seed = 0;
+	/* Any value serves that differs from other probes' seeds. */
+	uint64_t seed = (uintptr_t)p ^ (uint64_t)enif_monotonic_time(ERL_NIF_NSEC) << 16;
 	uint8_t *at;
 
-	/* Any value serves that differs from other probes' seeds. */
-	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
-		seed = (uintptr_t)p;
 	p->thread_bytes = head +
 	    aligned(records * sizeof(struct kp_native_record));
 	p->thread = enif_alloc(p->nthreads * sizeof(p->thread[0]));
@@ -688,7 +685,7 @@ keep_definitions(ErlNifBinary *b, uint64_t *events, uint64_t *entries,
 		n = kp_native_bytes(&rec, false);
 		if (!kp_native_is_setting(rec.kind)) {
 			*events += !kp_native_is_pause(rec.kind);
-			*entries += rec.kind == KP_NATIVE_ENTRY;
+			*entries += kp_native_begins(&rec);
 			continue;
 		}
 		if (n > b->size - at)

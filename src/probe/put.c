@@ -336,7 +336,7 @@ drop_event(struct probe *p, struct event *e)
 		names_forget(e->fresh[i].names, e->fresh[i].slot);
 	ring_undo(&e->t->ring);
 	count(&e->t->ring.dropped, 1);
-	count(&e->t->ring.dropped_entries, e->rec.kind == KP_NATIVE_ENTRY);
+	count(&e->t->ring.dropped_entries, kp_native_begins(&e->rec));
 	if (e->rec.ts - atomic_load_explicit(&p->drained_at,
 	    memory_order_relaxed) > PROBE_ORPHAN_NS)
 		atomic_store_explicit(&p->active, false,

@@ -367,7 +367,7 @@ measured_figures(struct measured *s, struct kp_query *q,
     const struct kp_query_range *r, kp_wall_ns since, const struct report *all)
 {
 	const struct kp_query_range range = { since, r->until,
-		.node = r->node, .exact = true };
+		.node = r->node, .exact = true, .no_intervals = true };
 	enum kp_err err = KP_OK;
 
 	s->figures = all;
@@ -932,9 +932,13 @@ report_hints(struct kp_query *q, const struct kp_query_range *range,
 		.node = range->node, .exact = range->exact };
 	struct kp_query_events events = { 0 };
 	struct measured s = { .conf = NULL };
-	enum kp_err err = kp_query_events(q, &r, EVENTS, &events);
+	enum kp_err err = KP_OK;
 	char in[TEXT_MAX];
 
+	/* names of nodes say nothing of tiers.conf */
+	if (report->by_node && !report_empty(report))
+		return;
+	err = kp_query_events(q, &r, EVENTS, &events);
 	if (err == KP_OK)
 		err = measured_read(&s, q, &r, all);
 	if (err == KP_OK) {

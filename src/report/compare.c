@@ -8,10 +8,6 @@
 
 #include "compare.h"
 
-/* Percentiles of histograms are right to 1.1 %, on either side. */
-#define RESOLUTION 0.022
-#define TAIL_FEW 10.0		/* requests measured above a percentile */
-
 void
 compare_free(struct compare *v)
 {
@@ -101,13 +97,8 @@ pair_tiers(struct compare *v)
 static const struct report_cell *
 cell(const struct report_row *row, size_t tier, const char *label)
 {
-	if (row == NULL || tier == REPORT_NO_TIER)
-		return NULL;
-	for (size_t i = 0; label != NULL && i < row->nlabels; i++)
-		if (row->labels[i].tier == tier &&
-		    strcmp(row->labels[i].name, label) == 0)
-			return &row->labels[i].cell;
-	return label == NULL ? &row->cells[tier] : NULL;
+	return row == NULL || tier == REPORT_NO_TIER ? NULL :
+	    report_cell(row, tier, label);
 }
 
 /* The first rows have all labels.  Those of now, then those that are gone. */
@@ -188,15 +179,54 @@ compare_change(const struct compare_figure *f)
 	return f->then > 0 ? f->now / f->then - 1 : 0;
 }
 
-/* Is there a difference that chance could make?  Variances are relative. */
-static bool
-by_chance(const struct compare_figure *f, double var_now, double var_then)
-{
-	double a = f->now * f->now * var_now;
-	double b = f->then * f->then * var_then;
+static const struct report_interval unknown = { (double)NAN, (double)NAN };
 
-	return fabs(f->now - f->then) > 0 &&
-	    fabs(f->now - f->then) <= REPORT_ERRORS * sqrt(a + b);
+/* Of a figure above 0, whose relative variance this is. */
+static struct report_interval
+by_variance(double v, double variance)
+{
+	double within = REPORT_ERRORS * sqrt(variance);
+
+	return (struct report_interval){ v * exp(-within), v * exp(within) };
+}
+
+/*
+ * Intervals of a difference and of a ratio, from those of both figures.  The ratio's holds
+ * 1 where the difference's holds 0.
+ *
+ * Source: A. Donner, G. Y. Zou, "Closed-form confidence intervals for functions of the
+ * normal mean and standard deviation", 2012: the method of variance estimates recovery.
+ */
+static void
+take_intervals(struct compare_figure *f, const struct report_interval *now,
+    const struct report_interval *then)
+{
+	double d = f->now - f->then, b = f->now * f->then, a, c;
+
+	f->difference.low = d - hypot(f->now - now->low, then->high - f->then);
+	f->difference.high = d + hypot(now->high - f->now, f->then - then->low);
+	f->uncertain = fabs(d) > 0 && f->difference.low <= 0 && f->difference.high >= 0;
+	if (f->then <= 0)
+		return;
+	a = then->high * (2 * f->then - then->high);
+	c = now->low * (2 * f->now - now->low);
+	f->change.low = c > 0 ? c / (b + sqrt(b * b - a * c)) - 1 : -1;
+	a = then->low * (2 * f->then - then->low);
+	c = now->high * (2 * f->now - now->high);
+	if (a > 0)
+		f->change.high = (b + sqrt(b * b - a * c)) / a - 1;
+}
+
+/* few: too few were measured on one side. */
+static struct compare_figure
+compared(double now, struct report_interval now_in, double then,
+    struct report_interval then_in, bool few)
+{
+	struct compare_figure f = { now, then, few, unknown, unknown };
+
+	if (now >= 0 && then >= 0 && !few && now_in.low >= 0 && then_in.low >= 0)
+		take_intervals(&f, &now_in, &then_in);
+	return f;
 }
 
 static uint64_t
@@ -220,19 +250,14 @@ compare_value(const struct compare *v, const struct compare_row *row,
 {
 	const struct report_cell *now = cell(row->now, tier->now, tier->label);
 	const struct report_cell *then = cell(row->then, tier->then, tier->label);
-	struct compare_figure f = { -1, -1, false };
+	double a = now != NULL ? report_value_of(row->now, now, what) : -1;
+	double b = then != NULL ? report_value_of(row->then, then, what) : -1;
+	bool is_few = few(a, measured(now, what)) || few(b, measured(then, what));
 
-	if (now != NULL)
-		f.now = report_value_of(row->now, now, what);
-	if (then != NULL)
-		f.then = report_value_of(row->then, then, what);
-	f.uncertain = few(f.now, measured(now, what)) ||
-	    few(f.then, measured(then, what));
-	if (f.now >= 0 && f.then >= 0 && !f.uncertain)
-		f.uncertain = by_chance(&f,
-		    report_variance(v->now, row->now, now, what),
-		    report_variance(v->then, row->then, then, what));
-	return f;
+	if (a < 0 || b < 0)
+		return compared(a, unknown, b, unknown, is_few);
+	return compared(a, by_variance(a, report_variance(v->now, row->now, now, what)),
+	    b, by_variance(b, report_variance(v->then, row->then, then, what)), is_few);
 }
 
 static double
@@ -245,7 +270,7 @@ requests(const struct report *r, const struct report_row *row, bool *known)
 struct compare_requests
 compare_requests(const struct compare *v, const struct compare_row *row)
 {
-	struct compare_requests q = { .now_known = false };
+	struct compare_requests q = { .n = compared(-1, unknown, -1, unknown, false) };
 
 	q.n.now = requests(v->now, row->now, &q.now_known);
 	q.n.then = requests(v->then, row->then, &q.then_known);
@@ -253,9 +278,9 @@ compare_requests(const struct compare *v, const struct compare_row *row)
 }
 
 static double
-per_second(double n, kp_dur_ns covered)
+per_second(double n, const struct report_row *row)
 {
-	return n < 0 || covered <= 0 ? -1 : n * 1e9 / (double)covered;
+	return n < 0 || row->counted <= 0 ? -1 : n * 1e9 / (double)row->counted;
 }
 
 /* Of a count, or an estimate of one. */
@@ -271,103 +296,57 @@ struct compare_figure
 compare_rate(const struct compare *v, const struct compare_row *row)
 {
 	struct compare_requests q = compare_requests(v, row);
-	struct compare_figure f = q.n;
 	uint64_t now = measured(cell(row->now, 0, NULL), REPORT_BUSY);
 	uint64_t then = measured(cell(row->then, 0, NULL), REPORT_BUSY);
+	double a = per_second(q.n.now, row->now);
+	double b = per_second(q.n.then, row->then);
+	bool is_few = few(a, now) || few(b, then);
 
-	f.now = per_second(f.now, v->now->covered);
-	f.then = per_second(f.then, v->then->covered);
-	f.uncertain = few(f.now, now) || few(f.then, then) ||
-	    (f.now >= 0 && f.then >= 0 &&
-	    by_chance(&f, rate_variance(row->now, q.now_known, now),
-	    rate_variance(row->then, q.then_known, then)));
-	return f;
-}
-
-/* The same; NULL, too, if it has no calls. */
-static const struct report_cell *
-called(const struct report_row *row, size_t tier, const char *label)
-{
-	const struct report_cell *c = cell(row, tier, label);
-
-	return c != NULL && c->calls > 0 ? c : NULL;
+	if (a < 0 || b < 0 || is_few)
+		return compared(a, unknown, b, unknown, is_few);
+	return compared(a, by_variance(a, rate_variance(row->now, q.now_known, now)),
+	    b, by_variance(b, rate_variance(row->then, q.then_known, then)), false);
 }
 
 struct compare_figure
 compare_calls(const struct compare_row *row, const struct compare_tier *tier)
 {
-	const struct report_cell *now = called(row->now, tier->now,
-	    tier->label);
-	const struct report_cell *then = called(row->then, tier->then,
-	    tier->label);
+	const struct report_cell *now = cell(row->now, tier->now, tier->label);
+	const struct report_cell *then = cell(row->then, tier->then, tier->label);
 
-	return (struct compare_figure){ now != NULL ? (double)now->calls : -1,
-		then != NULL ? (double)then->calls : -1, false };
+	return compared(now != NULL && now->calls > 0 ? (double)now->calls : -1, unknown,
+	    then != NULL && then->calls > 0 ? (double)then->calls : -1, unknown, false);
 }
 
 static double
-of_call(const struct report_cell *c, int percentile)
+of_call(const struct report_row *row, const struct report_cell *c, enum report_of of,
+    struct report_interval *in)
 {
-	if (c == NULL)
-		return -1;
-	return (double)(percentile == 50 ? c->p50 : percentile == 90 ? c->p90 :
-	    percentile == 99 ? c->p99 : c->mean);
-}
-
-/* Too few requests, or too few above the percentile? */
-static bool
-few_calls(const struct report_cell *c, int percentile)
-{
-	double n = c == NULL ? 0 : (double)c->sampled_requests;
-
-	return c != NULL && (n < COMPARE_FEW || (percentile > 0 &&
-	    n * (100 - percentile) / 100 < TAIL_FEW));
-}
-
-/* The relative variance of of_call(). */
-static double
-call_variance(const struct report_cell *c, int percentile)
-{
-	double error, of = of_call(c, percentile);
-
-	if (percentile == 0) {
-		error = fmax(c->error[REPORT_OF_MEAN], c->spread /
-		    sqrt(fmax((double)c->sampled_requests, 1)));
-		return error * error;
-	}
-	error = (double)(percentile == 50 ? c->p50_error : percentile == 90 ?
-	    c->p90_error : c->p99_error);
-	return of > 0 ? error * error / (of * of) : 0;
+	*in = unknown;
+	return c == NULL ? -1 : report_of_call(row, c, of, in);
 }
 
 struct compare_figure
 compare_call(const struct compare_row *row, const struct compare_tier *tier,
-    int percentile)
+    enum report_of of)
 {
-	const struct report_cell *now = called(row->now, tier->now,
-	    tier->label);
-	const struct report_cell *then = called(row->then, tier->then,
-	    tier->label);
-	struct compare_figure f = { of_call(now, percentile),
-		of_call(then, percentile), false };
+	const struct report_cell *now = cell(row->now, tier->now, tier->label);
+	const struct report_cell *then = cell(row->then, tier->then, tier->label);
+	struct report_interval now_in, then_in;
+	double a = of_call(row->now, now, of, &now_in);
+	double b = of_call(row->then, then, of, &then_in);
 
-	f.uncertain = few_calls(now, percentile) ||
-	    few_calls(then, percentile);
-	if (f.now < 0 || f.then < 0 || f.uncertain)
-		return f;
-	f.uncertain = by_chance(&f, call_variance(now, percentile),
-	    call_variance(then, percentile)) || (percentile > 0 &&
-	    fabs(f.now - f.then) > 0 &&
-	    fabs(f.now - f.then) <= RESOLUTION * fmax(f.now, f.then));
-	return f;
+	return compared(a, now_in, b, then_in, few(a, measured(now, REPORT_BUSY)) ||
+	    few(b, measured(then, REPORT_BUSY)) || (a >= 0 && isnan(now_in.low)) ||
+	    (b >= 0 && isnan(then_in.low)));
 }
 
 /* The time that its requests take per second. */
 static double
-cost(const struct report_row *row, kp_dur_ns covered)
+cost(const struct report_row *row)
 {
-	return row == NULL || covered <= 0 ? 0 :
-	    (double)row->cells[0].total / (double)covered;
+	return row == NULL || row->counted <= 0 ? 0 :
+	    (double)row->cells[0].total / (double)row->counted;
 }
 
 static int
@@ -376,10 +355,8 @@ change_cmp(const void *pa, const void *pb, void *ctx)
 	const struct compare *v = ctx;
 	const struct compare_row *a = v->reverse ? pb : pa;
 	const struct compare_row *b = v->reverse ? pa : pb;
-	double ca = cost(a->now, v->now->covered) -
-	    cost(a->then, v->then->covered);
-	double cb = cost(b->now, v->now->covered) -
-	    cost(b->then, v->then->covered);
+	double ca = cost(a->now) - cost(a->then);
+	double cb = cost(b->now) - cost(b->then);
 
 	if (ca > cb || ca < cb)
 		return ca > cb ? -1 : 1;

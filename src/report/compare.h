@@ -3,10 +3,13 @@
  * change.
  *
  * A change is uncertain if fewer than COMPARE_FEW were measured on one side, or if
- * it is within two standard errors of the difference.  The error of a mean is
- * estimated as for independent requests, from the spread of single calls' times
- * and from the share of requests that came through the tier.  Numbers of requests
- * are compared per second of the time covered, since ranges can differ in length.
+ * the interval of the difference holds 0.  It is made of where each figure may be by
+ * chance: percentiles by the counts of their histograms, shares of errors by
+ * Wilson's interval, means as those of independent requests, from the spread of single calls'
+ * times and from the share of requests that came through the tier; and all of them by how
+ * tenths of their range differ (interval.c).
+ * Numbers of requests are compared per second of the time in which agents counted them,
+ * since ranges can differ in it.
  *
  * Pure: into a kp_buf, whose error sticks.
  */
@@ -58,6 +61,8 @@ void compare_sort_change(struct compare *v, bool reverse);
 struct compare_figure {
 	double now, then;
 	bool uncertain;
+	/* 95 % intervals of now - then, and of compare_change(); NAN: not known */
+	struct report_interval difference, change;
 };
 
 /* The change as a part of `then`; NAN: there is none. */
@@ -81,10 +86,10 @@ struct compare_figure compare_rate(const struct compare *v,
 struct compare_figure compare_value(const struct compare *v,
     const struct compare_row *row, const struct compare_tier *tier,
     enum report_what what);
-/* The time of one call in ns: the mean (0), or percentile 50, 90 or 99. */
+/* report_of_call() */
 struct compare_figure compare_call(const struct compare_row *row,
-    const struct compare_tier *tier, int percentile);
-/* An estimate of the number of calls. */
+    const struct compare_tier *tier, enum report_of of);
+/* An estimate of the number of calls, without intervals. */
 struct compare_figure compare_calls(const struct compare_row *row,
     const struct compare_tier *tier);
 

@@ -16,6 +16,7 @@
 #define BLOCKS 4		/* one below the other: tiers that need more are one */
 #define GROUP 25		/* columns of the terminal that one takes */
 #define LABELS_SHOWN 10		/* lines of a table of labels */
+#define TYPES_SHOWN 5		/* whose single calls are in a table, unless asked for */
 
 struct sheet {
 	const struct compare *v;
@@ -50,18 +51,14 @@ put_change(struct sheet *s, const struct compare_figure *f)
 	char text[TEXT_MAX], marked[TEXT_MAX + 2];
 	double change = compare_change(f);
 
-	if (f->now < 0 && f->then < 0) {
-		grid_cell(&s->g, "");
-		return;
-	}
-	if (isnan(change))
-		snprintf(text, sizeof(text), "%s", f->then < 0 ? "new" :
-		    f->now < 0 ? "gone" : "-");
+	if (f->now < 0 && f->then < 0)
+		marked[0] = '\0';
+	else if (isnan(change) && f->now >= 0 && f->then >= 0)
+		snprintf(marked, sizeof(marked), "-");
 	else
-		text_change(text, change);
-	snprintf(marked, sizeof(marked), "%s%s", f->uncertain ? "~" : "",
-	    text);
-	s->uncertain |= f->uncertain;
+		snprintf(marked, sizeof(marked), "%s%s", f->uncertain ? "~" : "",
+		    f->then < 0 ? "new" : f->now < 0 ? "gone" : text_change(text, change));
+	s->uncertain |= marked[0] == '~';
 	grid_cell(&s->g, marked);
 }
 
@@ -106,23 +103,6 @@ put_requests(struct sheet *s, const struct compare_row *row)
 	put_count(s, q.n.now, q.now_known);
 	put_count(s, q.n.then, q.then_known);
 	put_change(s, &rate);
-}
-
-static void
-put_calls(struct sheet *s, const struct report *r,
-    const struct report_row *row, size_t tier)
-{
-	const struct report_cell *c = row == NULL || tier == REPORT_NO_TIER ?
-	    NULL : &row->cells[tier];
-	bool known;
-	uint64_t n;
-
-	if (c == NULL || c->calls == 0) {
-		put_count(s, -1, true);
-		return;
-	}
-	n = report_calls(r, (size_t)(row - r->rows), tier, &known);
-	put_count(s, (double)n, known);
 }
 
 static const char *
@@ -194,7 +174,7 @@ has_others(const struct sheet *s, enum report_what what)
 static void
 put_others(struct sheet *s, const struct compare_row *row, enum report_what what)
 {
-	struct compare_figure sum = { -1, -1, false }, f;
+	struct compare_figure sum = { .now = -1, .then = -1 }, f;
 
 	for (size_t t = 1; t < s->v->ntiers; t++) {
 		if (!s->folded[t])
@@ -213,7 +193,7 @@ static void
 put_row(struct sheet *s, size_t i, enum report_what what)
 {
 	const struct compare_row *row = &s->v->rows[i];
-	struct compare_figure f = compare_call(row, &s->v->tiers[0], 0);
+	struct compare_figure f = compare_call(row, &s->v->tiers[0], REPORT_OF_MEAN);
 
 	grid_cell(&s->g, name_of(s, i));
 	put_requests(s, row);
@@ -263,43 +243,130 @@ put_values(struct kp_buf *b, struct sheet *s, const struct report_opts *o)
 	grid_free(&s->g);
 }
 
+/* ---- single calls ---- */
+
+enum unit { NS, SHARE, NUMBER };
+
+/* What is compared of one call; of the request itself the rate comes before. */
 static const struct {
-	const char *head;
-	int percentile;
-} calls[] = { { "mean", 0 }, { "p50", 50 }, { "p90", 90 }, { "p99", 99 } };
+	const char *head, *name;	/* for people, and for programs */
+	enum report_of of;
+	enum unit unit;
+} calls[] = {
+	{ "errors", "raised_share", REPORT_OF_RAISED, SHARE },
+	{ "mean", "mean_ms", REPORT_OF_MEAN, NS }, { "p50", "p50_ms", REPORT_OF_P50, NS },
+	{ "p90", "p90_ms", REPORT_OF_P90, NS }, { "p99", "p99_ms", REPORT_OF_P99, NS },
+};
 #define NCALLS (sizeof(calls) / sizeof(calls[0]))
 
-static void
-percentile_row(struct sheet *s, size_t i, const struct compare_tier *tier)
+static const char *
+unit_text(const struct sheet *s, char *buf, double v, enum unit unit)
 {
-	const struct compare_row *row = &s->v->rows[i];
-	struct compare_figure f = compare_calls(row, tier);
+	if (unit == NS)
+		return figure_text(s->v->now, buf, v, REPORT_TOTAL);
+	return unit == SHARE ? text_share(buf, v) : text_average(buf, v);
+}
 
-	if (f.now < 0 && f.then < 0)
-		return;
-	grid_cell(&s->g, name_of(s, i));
-	put_calls(s, s->v->now, row->now, tier->now);
-	put_calls(s, s->v->then, row->then, tier->then);
-	for (size_t k = 0; k < NCALLS; k++) {
-		f = compare_call(row, tier, calls[k].percentile);
-		put_three(s, row, &f, REPORT_TOTAL);
-	}
+/* +14 ms, +1.25 pp (percentage points), -0.40; NAN: "-" */
+static void
+put_signed(struct sheet *s, const char *mark, double v, enum unit unit)
+{
+	char text[TEXT_MAX], line[TEXT_MAX + 4];
+
+	if (unit == NS)
+		text_dur(text, isnan(v) ? -1 : llround(fabs(v)));
+	else
+		text_average(text, fabs(v) * (unit == SHARE ? 100 : 1));
+	snprintf(line, sizeof(line), "%s%s%s%s", mark, v < 0 ? "-" : v > 0 ? "+" : "", text,
+	    unit == SHARE && !isnan(v) ? " pp" : "");
+	grid_cell(&s->g, line);
 }
 
 static void
-put_percentiles(struct kp_buf *b, struct sheet *s, size_t t, unsigned width)
+put_percent(struct sheet *s, double v)
 {
-	sheet_start(s, t == 0 ? "whole request" : s->v->tiers[t].name);
-	grid_group(&s->g, t == 0 ? "requests" : "calls");
+	char text[TEXT_MAX];
+
+	grid_cell(&s->g, text_change(text, v));
+}
+
+/* The name of the row stands in its first line alone. */
+static void
+put_single(struct sheet *s, const char **name, const char *head,
+    const struct compare_figure *f, enum unit unit)
+{
+	bool both = f->now >= 0 && f->then >= 0;
+	char text[TEXT_MAX];
+
+	if (f->now < 0 && f->then < 0)
+		return;
+	grid_cell(&s->g, *name);
+	*name = "";
+	grid_cell(&s->g, head);
+	grid_cell(&s->g, unit_text(s, text, f->now, unit));
+	grid_cell(&s->g, unit_text(s, text, f->then, unit));
+	put_signed(s, both && f->uncertain ? "~" : "", both ? f->now - f->then : (double)NAN,
+	    unit);
+	put_signed(s, "", f->difference.low, unit);
+	put_signed(s, "", f->difference.high, unit);
+	if (both)
+		put_change(s, f);
+	else
+		grid_cell(&s->g, "-");
+	put_percent(s, f->change.low);
+	put_percent(s, f->change.high);
+}
+
+/*
+ * A line for each figure of single calls, of all requests and of the types with requests in
+ * both ranges that are first: they have changed most, if nothing else was asked for.
+ */
+static void
+put_singles(struct kp_buf *b, struct sheet *s, size_t t, const struct report_opts *o)
+{
+	const struct compare *v = s->v;
+	size_t most = o->percentiles ? SIZE_MAX : TYPES_SHOWN + 1, n = 0;
+	const struct compare_row *row;
+	struct compare_figure f;
+	const char *name;
+	char line[100];
+
+	sheet_start(s, t == 0 ? "whole request" : v->tiers[t].name);
+	grid_col(&s->g, "", GRID_LEFT);
+	grid_fix(&s->g);
+	grid_group(&s->g, "figure");
 	grid_col(&s->g, "now", GRID_RIGHT);
 	grid_col(&s->g, "then", GRID_RIGHT);
-	for (size_t k = 0; k < NCALLS; k++)
-		three_columns(s, calls[k].head);
-	for (size_t i = 0; i < s->v->nrows; i++)
-		percentile_row(s, i, &s->v->tiers[t]);
+	for (size_t i = 0; i < 2; i++) {
+		grid_group(&s->g, i == 0 ? "absolute" : "relative");
+		grid_col(&s->g, "change", GRID_RIGHT);
+		grid_group(&s->g, "95 %");
+		grid_col(&s->g, "from", GRID_RIGHT);
+		grid_col(&s->g, "to", GRID_RIGHT);
+	}
+	for (size_t i = 0; i < v->nrows; i++) {
+		row = &v->rows[i];
+		if (row->now == NULL || row->then == NULL || n++ >= most)
+			continue;
+		if (n == 2)
+			grid_rule(&s->g);
+		name = name_of(s, i);
+		f = compare_rate(v, row);
+		if (t == 0)
+			put_single(s, &name, "req/s", &f, NUMBER);
+		for (size_t k = 0; k < NCALLS; k++) {
+			f = compare_call(row, &v->tiers[t], calls[k].of);
+			put_single(s, &name, calls[k].head, &f, calls[k].unit);
+		}
+	}
 	kp_buf_u8(b, '\n');
-	grid_write(&s->g, width, b);
+	grid_write(&s->g, o->width, b);
 	grid_free(&s->g);
+	if (n <= most)
+		return;
+	snprintf(line, sizeof(line), "and %zu more: -percentiles shows all, and tiers",
+	    n - most);
+	text_wrap(b, line, o->width, 2);
 }
 
 /* ---- labels of calls ---- */
@@ -376,7 +443,7 @@ put_labels(struct kp_buf *b, struct sheet *s, const struct compare_tier *tier,
 		f = compare_value(s->v, row, most[i].tier, what);
 		if (what != REPORT_CALLS)
 			put_three(s, row, &f, what);
-		f = compare_call(row, most[i].tier, 0);
+		f = compare_call(row, most[i].tier, REPORT_OF_MEAN);
 		put_three(s, row, &f, REPORT_TOTAL);
 	}
 	kp_buf_u8(b, '\n');
@@ -440,12 +507,12 @@ put_notes(struct kp_buf *b, const struct sheet *s, const struct report_opts *o)
 {
 	const struct compare *v = s->v;
 	unsigned width = o->width;
-	kp_dur_ns a = v->now->covered, c = v->then->covered;
+	kp_dur_ns a = v->now->rows->counted, c = v->then->rows->counted;
 	char now[TEXT_MAX], then[TEXT_MAX], line[256];
 
 	if (fabs((double)a - (double)c) > UNEQUAL * (double)a) {
 		snprintf(line, sizeof(line), "requests: their change is by "
-		    "the second; %s were measured now, %s then",
+		    "the second; they were counted for %s now, %s then",
 		    text_span(now, a), text_span(then, c));
 		text_wrap(b, line, width, 2);
 	}
@@ -456,8 +523,8 @@ put_notes(struct kp_buf *b, const struct sheet *s, const struct report_opts *o)
 	if (!s->uncertain)
 		return;
 	snprintf(line, sizeof(line), "~ before a change, uncertain: fewer than "
-	    "%u measured in one of the ranges, or no more than chance can make",
-	    COMPARE_FEW);
+	    "%u measured in one of the ranges, few above a percentile, or no more than "
+	    "chance can make", COMPARE_FEW);
 	text_wrap(b, line, width, 2);
 }
 
@@ -475,9 +542,9 @@ compare_table(struct kp_buf *b, const struct compare *v,
 	}
 	fold_tiers(&s, o);
 	put_values(b, &s, o);
-	for (size_t t = 0; o->percentiles && t < v->ntiers; t++) {
+	for (size_t t = 0; t < (o->percentiles ? v->ntiers : 1); t++) {
 		if (was_called(v, t))
-			put_percentiles(b, &s, t, o->width);
+			put_singles(b, &s, t, o);
 	}
 	for (size_t t = 1; t < v->ntiers; t++)
 		put_labels(b, &s, &v->tiers[t], o);
@@ -507,23 +574,44 @@ static const char *const names[] = {
 struct cell {
 	const struct compare_tier *tier;
 	const char *name;
-	enum report_what what;
+	enum unit unit;
 	struct compare_figure f;
 };
 
+/* The i-th of one call of a tier.  The mean of requests, which stands first of all, is none. */
+static struct cell
+single_at(const struct compare *v, const struct compare_row *row, size_t i)
+{
+	const struct compare_tier *t = &v->tiers[i / NCALLS];
+	size_t k = i % NCALLS;
+	struct cell c = { t, calls[k].name, calls[k].unit, compare_call(row, t, calls[k].of) };
+
+	if (i / NCALLS == 0 && calls[k].of == REPORT_OF_MEAN)
+		c.f.now = c.f.then = -1;
+	return c;
+}
+
 /*
  * The i-th: of the request itself its mean and its time after its end, then `what` of
- * each tier, then calls and `what` of those with each label.  False: there are fewer.
+ * each tier, then calls and `what` of those with each label, then those of one call.
+ * False: there are fewer.
  */
 static bool
 cell_at(const struct compare *v, const struct compare_row *row, size_t i,
     enum report_what what, struct cell *c)
 {
 	const struct compare_tier *t = v->tiers;
-	size_t each = what == REPORT_CALLS ? 1 : 2, label;
+	size_t each = what == REPORT_CALLS ? 1 : 2, label, single = 1 + v->ntiers +
+	    each * v->nlabels;
 
 	if (i == 0) {
-		*c = (struct cell){ t, "mean_ms", REPORT_TOTAL, compare_call(row, t, 0) };
+		*c = (struct cell){ t, "mean_ms", NS, compare_call(row, t, REPORT_OF_MEAN) };
+		return true;
+	}
+	if (i >= single) {
+		if (i - single >= NCALLS * v->ntiers)
+			return false;
+		*c = single_at(v, row, i - single);
 		return true;
 	}
 	if (i == 1) {
@@ -532,13 +620,12 @@ cell_at(const struct compare *v, const struct compare_row *row, size_t i,
 		t += i - 1;
 	} else {
 		label = (i - v->ntiers - 1) / each;
-		if (label >= v->nlabels)
-			return false;
 		t += v->ntiers + label;
 		if ((i - v->ntiers - 1) % each == 0)
 			what = REPORT_CALLS;
 	}
-	*c = (struct cell){ t, names[what], what, compare_value(v, row, t, what) };
+	*c = (struct cell){ t, names[what], what == REPORT_CALLS ? NUMBER : NS,
+		compare_value(v, row, t, what) };
 	return true;
 }
 
@@ -557,13 +644,20 @@ is_none(const struct compare_figure *f)
 	return f->now < 0 && f->then < 0;
 }
 
-static void
-json_side(struct json *j, const char *key, double v, enum report_what what)
+/* As programs have it: ms, not ns.  NAN stays. */
+static double
+in_unit(double v, enum unit unit)
 {
-	if (what == REPORT_CALLS)
-		json_number(j, key, v);
-	else
+	return unit == NS ? round(v) / 1e6 : v;
+}
+
+static void
+json_side(struct json *j, const char *key, double v, enum unit unit)
+{
+	if (unit == NS)
 		json_ms(j, key, v < 0 ? -1 : (kp_dur_ns)(v + 0.5));
+	else
+		json_number(j, key, v);
 }
 
 static void
@@ -585,9 +679,16 @@ json_known(struct json *j, const char *key, double n, bool known)
 }
 
 static void
-json_rest(struct json *j, const struct compare_figure *f)
+json_rest(struct json *j, const struct compare_figure *f, enum unit unit)
 {
+	bool both = f->now >= 0 && f->then >= 0;
+
+	json_change(j, "difference", both ? in_unit(f->now - f->then, unit) : (double)NAN);
+	json_change(j, "difference_low", in_unit(f->difference.low, unit));
+	json_change(j, "difference_high", in_unit(f->difference.high, unit));
 	json_change(j, "change_percent", 100 * compare_change(f));
+	json_change(j, "change_percent_low", 100 * f->change.low);
+	json_change(j, "change_percent_high", 100 * f->change.high);
 	json_bool(j, "uncertain", f->uncertain);
 	json_end(j);
 }
@@ -611,7 +712,7 @@ json_row(struct json *j, const struct compare *v, const struct compare_row *row,
 	json_known(j, "then_known", q.n.then, q.then_known);
 	json_number(j, "now_per_s", f.now);
 	json_number(j, "then_per_s", f.then);
-	json_rest(j, &f);
+	json_rest(j, &f, NUMBER);
 	json_array(j, "figures");
 	for (size_t i = 0; cell_at(v, row, i, what, &c); i++) {
 		if (is_none(&c.f))
@@ -621,9 +722,9 @@ json_row(struct json *j, const struct compare *v, const struct compare_row *row,
 		json_string(j, "tier", kp_buf_cstr(&tier));
 		kp_buf_free(&tier);
 		json_string(j, "figure", c.name);
-		json_side(j, "now", c.f.now, c.what);
-		json_side(j, "then", c.f.then, c.what);
-		json_rest(j, &c.f);
+		json_side(j, "now", c.f.now, c.unit);
+		json_side(j, "then", c.f.then, c.unit);
+		json_rest(j, &c.f, c.unit);
 	}
 	json_end(j);
 	json_end(j);
@@ -639,7 +740,9 @@ compare_json(struct kp_buf *b, const struct compare *v, enum report_what what)
 	report_object(&j, "then", v->then);
 	json_array(&j, "changes");
 	for (size_t i = 0; i < v->nrows; i++)
-		json_row(&j, v, &v->rows[i], what);
+		if (!(v->rows[i].now != NULL ? v->rows[i].now :
+		    v->rows[i].then)->left_out)
+			json_row(&j, v, &v->rows[i], what);
 	json_end(&j);
 	json_close(&j);
 }
@@ -650,13 +753,6 @@ csv_number(struct kp_buf *b, double v)
 	kp_buf_u8(b, ',');
 	if (isfinite(v))
 		kp_buf_printf(b, "%.10g", v);
-}
-
-static void
-csv_side(struct kp_buf *b, double v, enum report_what what)
-{
-	csv_number(b, v < 0 ? (double)NAN : what == REPORT_CALLS ? v :
-	    round(v) / 1e6);
 }
 
 /* q: of the numbers of requests, which are known; else NULL. */
@@ -675,13 +771,18 @@ csv_line(struct kp_buf *b, const struct compare *v,
 	report_csv_text(b, kp_buf_cstr(&tier));
 	kp_buf_free(&tier);
 	kp_buf_printf(b, ",%s", c->name);
-	csv_side(b, c->f.now, c->what);
-	csv_side(b, c->f.then, c->what);
+	csv_number(b, c->f.now < 0 ? (double)NAN : in_unit(c->f.now, c->unit));
+	csv_number(b, c->f.then < 0 ? (double)NAN : in_unit(c->f.then, c->unit));
 	csv_number(b, 100 * compare_change(&c->f));
 	kp_buf_printf(b, ",%d", c->f.uncertain);
 	csv_number(b, q == NULL || c->f.now < 0 ? (double)NAN : q->now_known);
 	csv_number(b, q == NULL || c->f.then < 0 ? (double)NAN : q->then_known);
-	kp_buf_printf(b, ",%d\n", v->now->less_tracing);
+	kp_buf_printf(b, ",%d", v->now->less_tracing);
+	csv_number(b, in_unit(c->f.difference.low, c->unit));
+	csv_number(b, in_unit(c->f.difference.high, c->unit));
+	csv_number(b, 100 * c->f.change.low);
+	csv_number(b, 100 * c->f.change.high);
+	kp_buf_u8(b, '\n');
 }
 
 void
@@ -692,10 +793,11 @@ compare_csv(struct kp_buf *b, const struct compare *v, enum report_what what)
 	struct cell c;
 
 	kp_buf_str(b, "identity,state,tier,figure,now,then,change_percent,"
-	    "uncertain,now_known,then_known,less_tracing\n");
+	    "uncertain,now_known,then_known,less_tracing,difference_low,"
+	    "difference_high,change_percent_low,change_percent_high\n");
 	for (row = v->rows; row < v->rows + v->nrows; row++) {
 		q = compare_requests(v, row);
-		c = (struct cell){ v->tiers, "requests_per_s", REPORT_CALLS,
+		c = (struct cell){ v->tiers, "requests_per_s", NUMBER,
 			compare_rate(v, row) };
 		csv_line(b, v, row, &c, &q);
 		for (size_t i = 0; cell_at(v, row, i, what, &c); i++)

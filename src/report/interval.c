@@ -2,39 +2,37 @@
  * interval.c - estimates how far chance may have moved a report's figures, where
  * requests were sampled.
  *
- * Requests of one slice of time are alike, and so are those of a burst, so the number
- * of requests does not say how sure a figure is.  The range is cut into tenths, each of
- * which has windows of all of it, and a figure's error is how its tenths differ: the
- * method of random groups, with ratios made linear.  A percentile's error is that of
- * the part of calls below it, and its interval has the values at both ends of that
- * part's: Woodruff's.
+ * The range is cut into tenths, each of which has windows of all of it (tenths.h).  A
+ * percentile's error is that of the part of calls below it, and its interval has the
+ * values at both ends of that part's: Woodruff's.
  *
- * Source: K. M. Wolter, "Introduction to Variance Estimation", 2007, chapters 2 and 6;
- * R. S. Woodruff, "Confidence Intervals for Medians and Other Position Measures", 1952.
+ * Source: R. S. Woodruff, "Confidence Intervals for Medians and Other Position Measures",
+ * 1952.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "kprofd/stacks.h"
 #include "report.h"
 
-#define TENTHS_MIN 3	/* with figures; of fewer nothing is said */
 #define TAIL_MIN 15	/* requests measured above a percentile; of fewer likewise, */
 #define RAISED_MIN 5	/* and of fewer calls measured that raised */
-/*
- * How many tenths differ alike: (sum of squares)^2 / sum of fourth powers is some 4 where
- * ten normal figures do, and 1 where a single one differs.  Times this, less one, it is
- * taken for degrees of freedom, found by trials (test_intervals).
- */
-#define ALIKE 2.0
+#define TAIL_FEW 10.0	/* the same of a percentile that is compared */
 #define EDGE 1.0109	/* from the middle of a bucket to its end, and more */
+/*
+ * Two percentiles of the same bucket may be EDGE^2 apart: where a difference takes the
+ * root of the sum of squares of both, each has this part of it.
+ */
+#define EDGE_OF_TWO 1.0156
 
 /* Of one cell in one tenth. */
 enum value { REQUESTS, CALLS, ALL_CALLS, TIMED, TOTAL, SELF, BUSY, RAISED, BELOW50, BELOW90,
 	BELOW99, IN_HIST, VALUES };
 
-struct spread {
+struct report_spread {
+	const struct kp_tenths *of;
 	double v[VALUES][KP_TENTHS];
 	struct kp_hist hist;	/* of all tenths */
 	kp_dur_ns min, max;
@@ -44,25 +42,13 @@ static const struct {
 	enum report_of of;
 	enum value below;
 	double q;
-	size_t at, error;	/* in struct report_cell */
+	size_t at;		/* in struct report_cell */
 } percentiles[] = {
-#define AT(p) offsetof(struct report_cell, p), offsetof(struct report_cell, p##_error)
-	{ REPORT_OF_P50, BELOW50, 0.50, AT(p50) },
-	{ REPORT_OF_P90, BELOW90, 0.90, AT(p90) },
-	{ REPORT_OF_P99, BELOW99, 0.99, AT(p99) },
-#undef AT
+	{ REPORT_OF_P50, BELOW50, 0.50, offsetof(struct report_cell, p50) },
+	{ REPORT_OF_P90, BELOW90, 0.90, offsetof(struct report_cell, p90) },
+	{ REPORT_OF_P99, BELOW99, 0.99, offsetof(struct report_cell, p99) },
 };
 #define NPERCENTILES (sizeof(percentiles) / sizeof(percentiles[0]))
-
-/* Two-sided quantiles of Student's t at 95 %, by degrees of freedom. */
-static double
-student(size_t df)
-{
-	static const double t[KP_TENTHS] = { 0, 12.706, 4.303, 3.182, 2.776, 2.571,
-		2.447, 2.365, 2.306, 2.262 };
-
-	return t[df];
-}
 
 static kp_dur_ns *
 dur_at(struct report_cell *c, size_t at)
@@ -99,17 +85,11 @@ single_variance(const struct report_row *row, const struct report_cell *c, bool 
 	return (1 - through + own) / n;
 }
 
-/* The error by tenths of what differs as this does. */
-static double
-tenths_error(const struct report_cell *c, enum report_what what)
-{
-	static const enum report_of like[] = { [REPORT_BUSY] = REPORT_OF_BUSY,
-		[REPORT_SELF] = REPORT_OF_SELF, [REPORT_TOTAL] = REPORT_OF_TOTAL,
-		[REPORT_CALLS] = REPORT_OF_CALLS, [REPORT_ASYNC] = REPORT_OF_BUSY,
-		[REPORT_GC] = REPORT_OF_SELF, [REPORT_OUT] = REPORT_OF_SELF };
-
-	return c->error[like[what]];
-}
+/* What differs as this does. */
+static const enum report_of like[] = { [REPORT_BUSY] = REPORT_OF_BUSY,
+	[REPORT_SELF] = REPORT_OF_SELF, [REPORT_TOTAL] = REPORT_OF_TOTAL,
+	[REPORT_CALLS] = REPORT_OF_CALLS, [REPORT_ASYNC] = REPORT_OF_BUSY,
+	[REPORT_GC] = REPORT_OF_SELF, [REPORT_OUT] = REPORT_OF_SELF };
 
 double
 report_variance(const struct report *r, const struct report_row *row,
@@ -117,7 +97,7 @@ report_variance(const struct report *r, const struct report_row *row,
 {
 	double v = what == REPORT_ASYNC ? async_variance(r, row, c) :
 	    single_variance(row, c, what != REPORT_CALLS);
-	double error = tenths_error(c, what);
+	double error = c->error[like[what]];
 
 	return fmax(v, error * error);
 }
@@ -126,17 +106,13 @@ report_variance(const struct report *r, const struct report_row *row,
 
 struct work {
 	struct report *r;
-	const struct kp_tenths *t;
-	const char *const *names;
-	struct spread **v;	/* by row and tier; NULL: it has no figures */
-	struct spread all;	/* of all requests, only TOTAL */
+	struct report_row **rows;	/* but for the first, by name */
+	const struct kp_tenths *t;	/* which are read */
+	/* by node: whose cells are read, for its row; NULL: those of all, for the first */
+	const char *node;
+	bool types;			/* by node: cells of types count, not of _total */
+	double total[KP_TENTHS];	/* of all requests */
 };
-
-static struct spread **
-spread_at(const struct work *w, size_t row, size_t tier)
-{
-	return &w->v[row * (w->r->ntiers + 1) + tier];
-}
 
 /* How many of its calls lasted no longer than this, and the rest of its bucket. */
 static double
@@ -151,23 +127,27 @@ below(const struct kp_hist *h, kp_dur_ns d)
 }
 
 static bool
-add_cell(struct work *w, size_t tenth, size_t row, size_t tier, const struct kp_cell *c)
+add_cell(const struct work *w, size_t tenth, struct report_cell *to,
+    const struct kp_cell *c, bool request)
 {
-	struct report_cell *to = &w->r->rows[row].cells[tier];
-	struct spread **at = spread_at(w, row, tier), *s = *at;
+	struct report_spread *s;
 	const double of[] = { [REQUESTS] = (double)c->w_requests,
 		[CALLS] = (double)c->w_calls, [TIMED] = (double)c->w_timed,
 		[TOTAL] = (double)c->w_total, [SELF] = (double)c->w_self,
 		[BUSY] = (double)c->w_busy,
-		[RAISED] = (double)kp_cell_raised(c, tier == 0),
-		[ALL_CALLS] = (double)(c->w_calls + (tier == 0 ? 0 : c->w_async_calls)) };
+		[RAISED] = (double)kp_cell_raised(c, request),
+		[ALL_CALLS] = (double)(c->w_calls + (request ? 0 : c->w_async_calls)) };
 
-	if (s == NULL) {
-		s = *at = calloc(1, sizeof(*s));
-		if (s == NULL)
+	if (to == NULL)
+		return true;
+	if (to->tenths == NULL) {
+		to->tenths = calloc(1, sizeof(*to->tenths));
+		if (to->tenths == NULL)
 			return false;
-		s->min = -1;
+		to->tenths->of = w->t;
+		to->tenths->min = -1;
 	}
+	s = to->tenths;
 	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++)
 		s->v[i][tenth] += of[i];
 	s->v[IN_HIST][tenth] += (double)c->hist.count;
@@ -182,83 +162,63 @@ add_cell(struct work *w, size_t tenth, size_t row, size_t tier, const struct kp_
 }
 
 static int
-name_cmp(const void *name, const void *at)
+row_cmp(const void *pa, const void *pb)
 {
-	return strcmp(name, *(const char *const *)at);
+	const struct report_row *const *a = pa, *const *b = pb;
+
+	return strcmp((*a)->identity, (*b)->identity);
 }
 
-/* A cell of a type, which counts in the first row, too, where that is a sum of some. */
-static bool
-add_tenth(struct work *w, size_t tenth)
+static struct report_row *
+row_of(const struct work *w, const char *name)
 {
-	const struct kp_cell *c = w->t->v[tenth].cells, *end = c + w->t->v[tenth].ncells;
-	const char *const *found;
-	bool total, ok = true;
+	const struct report_row key = { .identity = (char *)name }, *const at = &key;
+	struct report_row *const *found = bsearch(&at, w->rows, w->r->nrows - 1,
+	    sizeof(*w->rows), row_cmp);
+
+	return found != NULL ? *found : NULL;
+}
+
+/* A cell of a type counts in the first row, too, where that is a sum of some. */
+static bool
+take(void *ctx, size_t tenth, const struct kp_cell *c)
+{
+	bool of_all = strcmp(c->identity, "_total") == 0, first, ok = true;
+	struct work *w = ctx;
+	struct report *r = w->r;
+	struct report_row *row;
+	const char *label;
 	size_t tier;
 
-	for (; c < end && ok; c++) {
-		tier = report_tier(w->r, c->tier);
-		total = strcmp(c->identity, "_total") == 0;
-		if (tier == 0 && total)
-			w->all.v[TOTAL][tenth] += (double)c->w_total;
-		found = w->r->nrows < 2 ? NULL : bsearch(c->identity, w->names,
-		    w->r->nrows - 1, sizeof(*w->names), name_cmp);
-		if (tier == REPORT_NO_TIER)
-			continue;
-		if (found != NULL)
-			ok = add_cell(w, tenth, (size_t)(found - w->names) + 1,
-			    tier, c);
-		if (ok && (w->r->filtered ? found != NULL : total))
-			ok = add_cell(w, tenth, 0, tier, c);
-	}
+	if (r->by_node && of_all == w->types)
+		return true;
+	tier = report_part(r, c->tier, &label);
+	first = r->by_node ? w->node == NULL : of_all;
+	if (tier == 0 && first)
+		w->total[tenth] += (double)c->w_total;
+	if (tier == REPORT_NO_TIER)
+		return true;
+	row = first ? NULL : row_of(w, r->by_node ? w->node : c->identity);
+	if (row != NULL)
+		ok = add_cell(w, tenth, report_cell(row, tier, label), c, tier == 0);
+	if (ok && (r->filtered ? row != NULL : first))
+		ok = add_cell(w, tenth, report_cell(r->rows, tier, label), c, tier == 0);
 	return ok;
 }
 
 /* ---- the errors ---- */
 
-/* Tenths in which there is anything. */
-static size_t
-filled(const double *v)
+double
+report_tenths_error(const double *y, const double *x, size_t tenths, double least)
 {
-	size_t n = 0;
+	size_t with = kp_tenths_filled(y);
+	struct kp_ratio ratio;
 
-	for (size_t i = 0; i < KP_TENTHS; i++)
-		n += v[i] > 0;
-	return n;
-}
-
-/* A ratio of sums, and its standard error by how tenths differ. */
-struct ratio {
-	double v, error;
-	double t;	/* Student's: an interval is so many errors wide on each side */
-};
-
-/*
- * Of y / x in n tenths, `filled` of which have some of y.  Where the difference is that
- * of a few tenths the error is less sure, as if there were fewer of them.
- */
-static struct ratio
-ratio_of(const double *y, const double *x, size_t n, size_t with)
-{
-	double sy = 0, sx = 0, squares = 0, fourths = 0, e, df;
-	struct ratio r = { 0 };
-
-	for (size_t i = 0; i < KP_TENTHS; i++) {
-		sy += y[i];
-		sx += x[i];
-	}
-	if (sx <= 0 || sy <= 0)
-		return r;
-	r.v = sy / sx;
-	for (size_t i = 0; i < KP_TENTHS; i++) {
-		e = y[i] / sx - r.v * (x[i] / sx);
-		squares += e * e;
-		fourths += e * e * e * e;
-	}
-	r.error = sqrt((double)n / (double)(n - 1) * squares);
-	df = fourths > 0 ? ALIKE * squares * squares / fourths - 1 : KP_TENTHS;
-	r.t = student((size_t)fmin(fmax(df, 2), (double)with - 1));
-	return r;
+	if (with < KP_TENTHS_MIN)
+		return 0;
+	ratio = kp_ratio_of(y, x, tenths, with);
+	return ratio.v <= 0 ? 0 : ratio.t / REPORT_ERRORS *
+	    fmax(ratio.error / ratio.v, sqrt(least));
 }
 
 /* With those after the request, as kp_cell_raised() has them. */
@@ -349,109 +309,207 @@ take_figure(struct report_cell *c, enum report_of of, double value, double withi
 
 static void
 take_ratios(const struct work *w, const struct report_row *row, struct report_cell *c,
-    const struct spread *s, const struct spread *request)
+    const struct report_spread *s, const struct report_spread *request)
 {
-	double covered[KP_TENTHS], value, passed = passed_over(row);
+	double value, passed = passed_over(row);
 	const struct { const double *y, *x; } ratios[REPORT_OFS] = {
-		[REPORT_OF_REQUESTS] = { s->v[REQUESTS], covered },
+		[REPORT_OF_REQUESTS] = { s->v[REQUESTS], s->of->counted },
 		[REPORT_OF_MEAN] = { s->v[TOTAL], s->v[TIMED] },
 		[REPORT_OF_CALLS] = { s->v[CALLS], request->v[REQUESTS] },
 		[REPORT_OF_SELF] = { s->v[SELF], request->v[REQUESTS] },
 		[REPORT_OF_TOTAL] = { s->v[TOTAL], request->v[REQUESTS] },
 		[REPORT_OF_BUSY] = { s->v[BUSY], request->v[REQUESTS] },
 		[REPORT_OF_RAISED] = { s->v[RAISED], s->v[ALL_CALLS] },
-		[REPORT_OF_SHARE] = { s->v[TOTAL], w->all.v[TOTAL] },
+		[REPORT_OF_SHARE] = { s->v[TOTAL], w->total },
 	};
-	struct ratio ratio;
-	size_t n;
+	double error;
 
-	for (size_t i = 0; i < KP_TENTHS; i++)
-		covered[i] = (double)w->t->v[i].covered;
 	for (enum report_of of = 0; of < REPORT_OFS; of++) {
 		value = figure(row, c, of);
 		if (ratios[of].y == NULL || value <= 0 ||
 		    (of == REPORT_OF_SHARE && c != row->cells))
 			continue;
-		n = filled(ratios[of].y);
-		if (n < TENTHS_MIN)
+		error = report_tenths_error(ratios[of].y, ratios[of].x, s->of->n,
+		    least_variance(row, c, of));
+		if (error <= 0)
 			continue;
-		ratio = ratio_of(ratios[of].y, ratios[of].x, w->t->n, n);
-		if (ratio.v <= 0)
-			continue;
-		c->error[of] = ratio.t / REPORT_ERRORS * fmax(ratio.error / ratio.v,
-		    sqrt(least_variance(row, c, of)));
-		take_figure(c, of, value, REPORT_ERRORS * passed * c->error[of]);
+		c->error[of] = error;
+		take_figure(c, of, value, REPORT_ERRORS * passed * error);
 	}
 }
 
 static double
-quantile(const struct spread *s, double q)
+quantile(const struct report_spread *s, double q)
 {
 	return (double)kp_hist_quantile_within(&s->hist, fmin(fmax(q, 0), 1), s->min,
 	    s->max);
 }
 
-/* A part whose odds differ by this factor, exp(by): it stays between 0 and 1. */
-static double
-by_odds(double part, double by)
-{
-	return 1 / (1 + (1 - part) / part * exp(-by));
-}
-
 static void
-take_percentiles(const struct work *w, const struct report_row *row,
-    struct report_cell *c, const struct spread *s)
+take_percentiles(const struct report_row *row, struct report_cell *c,
+    const struct report_spread *s)
 {
-	size_t n = filled(s->v[IN_HIST]);
-	double error, within, q, least;
-	struct ratio ratio;
+	double above[KP_TENTHS], error, within, q, least;
+	struct kp_ratio ratio;
+	size_t n;
 
-	for (size_t i = 0; i < NPERCENTILES && n >= TENTHS_MIN; i++) {
+	for (size_t i = 0; i < NPERCENTILES; i++) {
+		for (size_t k = 0; k < KP_TENTHS; k++)
+			above[k] = s->v[IN_HIST][k] - s->v[percentiles[i].below][k];
+		n = kp_tenths_filled(above);
+		if (n < KP_TENTHS_MIN)
+			continue;
 		q = percentiles[i].q;
-		ratio = ratio_of(s->v[percentiles[i].below], s->v[IN_HIST], w->t->n, n);
+		ratio = kp_ratio_of(s->v[percentiles[i].below], s->v[IN_HIST], s->of->n, n);
 		/* requests, not calls, because the calls of one are alike */
 		least = q * (1 - q) / fmax((double)c->sampled_requests, 1);
 		error = ratio.t / REPORT_ERRORS * fmax(ratio.error, sqrt(least));
-		*dur_at(c, percentiles[i].error) = (kp_dur_ns)((quantile(s,
-		    q + error) - quantile(s, q - error)) / 2);
-		within = REPORT_ERRORS * passed_over(row) * error / (q * (1 - q));
+		within = REPORT_ERRORS * error / (q * (1 - q));
+		*REPORT_CHANCE(c, percentiles[i].of) = (struct report_interval){
+			quantile(s, report_by_odds(q, -within)),
+			quantile(s, report_by_odds(q, within)) };
+		within *= passed_over(row);
 		if (within > 0 && (double)c->sampled_requests * (1 - q) >= TAIL_MIN)
 			c->interval[percentiles[i].of] = (struct report_interval){
-				quantile(s, by_odds(q, -within)) / EDGE,
-				quantile(s, by_odds(q, within)) * EDGE };
+				quantile(s, report_by_odds(q, -within)) / EDGE,
+				quantile(s, report_by_odds(q, within)) * EDGE };
 	}
 }
 
-enum kp_err
-report_intervals(struct report *r, const struct kp_tenths *t,
-    const char *const *names)
+static void
+take_row(const struct work *w, struct report_row *row)
 {
-	struct work w = { .r = r, .t = t, .names = names,
-		.v = calloc(r->nrows * (r->ntiers + 1), sizeof(*w.v)) };
-	struct spread *s, *request;
+	const struct report_spread *request = row->cells[0].tenths;
 	struct report_missing m;
-	bool ok = w.v != NULL;
+	struct report_cell *c;
+	size_t tier;
 
-	for (size_t i = 0; i < KP_TENTHS && ok; i++)
-		ok = add_tenth(&w, i);
-	for (size_t i = 0; i < r->nrows && ok; i++) {
-		request = *spread_at(&w, i, 0);
-		for (size_t k = 0; k <= r->ntiers && request != NULL; k++) {
-			s = *spread_at(&w, i, k);
-			/* How sure is what is there says nothing of what is not. */
-			if (s == NULL || (report_missing(r, k, &m) && m.sure))
-				continue;
-			take_ratios(&w, &r->rows[i], &r->rows[i].cells[k], s, request);
-			take_percentiles(&w, &r->rows[i], &r->rows[i].cells[k], s);
+	for (size_t i = 0; request != NULL && (c = report_row_cell(w->r, row, i)) != NULL;
+	    i++) {
+		tier = i <= w->r->ntiers ? i : row->labels[i - w->r->ntiers - 1].tier;
+		/* How sure is what is there says nothing of what is not. */
+		if (c->tenths == NULL || c->tenths->of->n == 0 ||
+		    (report_missing(w->r, tier, &m) && m.sure))
+			continue;
+		take_ratios(w, row, c, c->tenths, request);
+		take_percentiles(row, c, c->tenths);
+	}
+}
+
+static struct report_row **
+rows_by_name(const struct report *r)
+{
+	struct report_row **v = calloc(r->nrows, sizeof(*v));
+
+	for (size_t i = 1; v != NULL && i < r->nrows; i++)
+		v[i - 1] = &r->rows[i];
+	if (v != NULL)
+		qsort(v, r->nrows - 1, sizeof(*v), row_cmp);
+	return v;
+}
+
+/* Those of all nodes, and by node of each. */
+static enum kp_err
+read_tenths(struct work *w, struct kp_query *q, const struct kp_query_range *range,
+    size_t ncells, struct kp_tenths *t)
+{
+	struct kp_query_range of = *range;
+	size_t nodes = w->r->by_node ? w->r->nnodes : 0;
+	enum kp_err err = KP_OK;
+
+	/* without those of all, which shares are of, there are none */
+	for (size_t i = 0; i <= nodes && err == KP_OK && (i == 0 || t[0].n > 0); i++) {
+		if (i > 0)
+			of.node = w->node = w->r->nodes[i - 1];
+		t[i].unit = t[0].unit;
+		w->t = &t[i];
+		err = kp_query_tenths(q, &of, ncells, nodes, &t[i], take, w);
+	}
+	return err;
+}
+
+enum kp_err
+report_intervals(struct report *r, struct kp_query *q,
+    const struct kp_query_range *range, size_t ncells)
+{
+	struct kp_tenths *t = calloc(r->nnodes + 1, sizeof(*t));
+	struct work w = { .r = r, .rows = rows_by_name(r),
+		.types = range->identity_glob != NULL };
+	enum kp_err err = t != NULL && w.rows != NULL ? KP_OK : KP_ENOMEM;
+	struct report_cell *c;
+
+	if (err == KP_OK)
+		err = read_tenths(&w, q, range, ncells, t);
+	for (size_t i = 0; i < r->nrows; i++) {
+		if (err == KP_OK)
+			take_row(&w, &r->rows[i]);
+		for (size_t k = 0; (c = report_row_cell(r, &r->rows[i], k)) != NULL; k++) {
+			if (c->tenths != NULL)
+				kp_hist_free(&c->tenths->hist);
+			free(c->tenths);
+			c->tenths = NULL;
 		}
 	}
-	for (size_t i = 0; w.v != NULL && i < r->nrows * (r->ntiers + 1); i++) {
-		if (w.v[i] != NULL)
-			kp_hist_free(&w.v[i]->hist);
-		free(w.v[i]);
+	free(w.rows);
+	free(t);
+	return err;
+}
+
+/* ---- for comparisons ---- */
+
+/* Errors of which tenths differ count for fewer calls than were measured. */
+static double
+raised_of(const struct report_row *row, const struct report_cell *c,
+    struct report_interval *chance)
+{
+	double p = (double)c->raised / all_calls(row, c), n = (double)c->sampled_requests;
+	double error = p * c->error[REPORT_OF_RAISED];
+
+	if (kp_raised_seen(c->raised, c->unseen) != KP_SEEN)
+		return -1;
+	if (error > 0)
+		n = fmin(n, p * (1 - p) / (error * error));
+	kp_stack_interval(p, n, &chance->low, &chance->high);
+	return p;
+}
+
+static double
+mean_of(const struct report_cell *c, struct report_interval *chance)
+{
+	double error = REPORT_ERRORS * fmax(c->error[REPORT_OF_MEAN], c->spread /
+	    sqrt(fmax((double)c->sampled_requests, 1)));
+
+	*chance = (struct report_interval){ (double)c->mean * exp(-error),
+		(double)c->mean * exp(error) };
+	return (double)c->mean;
+}
+
+double
+report_of_call(const struct report_row *row, const struct report_cell *c,
+    enum report_of of, struct report_interval *chance)
+{
+	struct report_interval none = { (double)NAN, (double)NAN };
+	double v = -1, above = (double)c->sampled_requests;
+
+	*chance = none;
+	if (c->calls == 0)
+		return -1;
+	if (of == REPORT_OF_RAISED)
+		return raised_of(row, c, chance);
+	if (of == REPORT_OF_MEAN)
+		return mean_of(c, chance);
+	for (size_t i = 0; i < NPERCENTILES; i++) {
+		if (percentiles[i].of != of)
+			continue;
+		v = (double)*dur_at((struct report_cell *)c, percentiles[i].at);
+		*chance = *REPORT_CHANCE(c, of);
+		chance->low = fmin(chance->low, v) / EDGE_OF_TWO;
+		chance->high = fmax(chance->high, v) * EDGE_OF_TWO;
+		above *= 1 - percentiles[i].q;
 	}
-	free(w.v);
-	return ok ? KP_OK : KP_ENOMEM;
+	if (v < 0 || above < TAIL_FEW)
+		*chance = none;
+	return v;
 }
 
 /* Of a percentile the ends are not as far off on either side. */
@@ -461,21 +519,30 @@ farther(double v, const struct report_interval *i)
 	return v <= 0 || i->high <= 0 ? 0 : fmax(i->high / v, v / fmax(i->low, 1e-9)) - 1;
 }
 
-const char *
-report_within(char *buf, const struct report_row *row, const struct report_cell *c,
-    enum report_of of)
+enum report_of
+report_of_what(enum report_what what)
 {
-	const struct report_interval *i = &c->interval[of];
-	double v = figure(row, c, of);
+	return what <= REPORT_CALLS ? like[what] : REPORT_OFS;
+}
 
+const char *
+report_with_interval(char *buf, const char *text, const struct report_row *row,
+    const struct report_cell *c, enum report_of of)
+{
+	char shown[TEXT_MAX];
+	double v;
+
+	if (of == REPORT_OFS)
+		return text;
+	v = figure(row, c, of);
 	for (size_t k = 0; k < NPERCENTILES; k++)
 		if (percentiles[k].of == of)
 			v = (double)*dur_at((struct report_cell *)c, percentiles[k].at);
-	v = farther(v, i);
-	if (v <= 0)
-		return strcpy(buf, "");
+	v = farther(v, &c->interval[of]);
+	snprintf(shown, sizeof(shown), "%s", text);	/* buf may be text */
 	if (v > 1)
-		return strcpy(buf, " ±>100 %");
-	snprintf(buf, TEXT_MAX, " ±%.*f %%", v < 0.0095, 100 * v);
-	return buf;
+		snprintf(buf, TEXT_MAX, "%.30s ±>100 %%", shown);
+	else if (v > 0)
+		snprintf(buf, TEXT_MAX, "%.30s ±%.*f %%", shown, v < 0.0095, 100 * v);
+	return v > 0 ? buf : text;
 }

@@ -15,6 +15,7 @@
 #include "base/vec.h"
 #include "report.h"
 #include "store/live_window.h"
+#include "text/timefmt.h"
 
 #define SURE 3	/* standard errors that chance alone does not exceed */
 #define SMALL 10	/* a mean below SMALL times what tracing adds is reported */
@@ -83,22 +84,24 @@ async_quantile(const struct kp_cell *c, double q)
 }
 
 /*
- * One standard error of a quantile: that of its rank among the requests measured.
- * It counts requests, not calls, because the calls of one request are alike.
+ * The quantiles at both ends of the part of requests below this one.  It counts requests,
+ * not calls, because the calls of one request are alike.
  */
-static kp_dur_ns
-quantile_error(const struct kp_cell *c, double q)
+static struct report_interval
+quantile_chance(const struct kp_cell *c, double q)
 {
 	double n = fmax((double)c->requests, 1);
-	double rank = sqrt(q * (1 - q) / n);
+	double by = REPORT_ERRORS / sqrt(q * (1 - q) * n);
 
-	return (quantile(c, fmin(q + rank, 1)) -
-	    quantile(c, fmax(q - rank, 0))) / 2;
+	return (struct report_interval){ (double)quantile(c, report_by_odds(q, -by)),
+		(double)quantile(c, report_by_odds(q, by)) };
 }
 
 void
 report_take_cell(struct report_cell *to, const struct kp_cell *c, bool request)
 {
+	double mean;
+
 #define TAKE(X, field, null) to->field = c->w_##field;
 #define TAKE_ONCE(X, field, null) to->field = c->field;
 	KP_CELL_FIGURES(TAKE, TAKE, TAKE_ONCE, )
@@ -128,14 +131,14 @@ report_take_cell(struct report_cell *to, const struct kp_cell *c, bool request)
 	to->max = c->max;
 	if (c->hist.count == 0)
 		return;
-	to->spread = kp_hist_spread(&c->hist);
+	to->spread = kp_hist_deviation(&c->hist, &mean) / mean;
 	to->p50 = quantile(c, 0.50);
 	to->p90 = quantile(c, 0.90);
 	to->p95 = quantile(c, 0.95);
 	to->p99 = quantile(c, 0.99);
-	to->p50_error = quantile_error(c, 0.50);
-	to->p90_error = quantile_error(c, 0.90);
-	to->p99_error = quantile_error(c, 0.99);
+	*REPORT_CHANCE(to, REPORT_OF_P50) = quantile_chance(c, 0.50);
+	*REPORT_CHANCE(to, REPORT_OF_P90) = quantile_chance(c, 0.90);
+	*REPORT_CHANCE(to, REPORT_OF_P99) = quantile_chance(c, 0.99);
 }
 
 uint64_t
@@ -299,6 +302,25 @@ report_missing(const struct report *r, size_t tier, struct report_missing *m)
 	return m->sure || (counted && are_absent(all, c));
 }
 
+struct report_cell *
+report_cell(const struct report_row *row, size_t tier, const char *label)
+{
+	for (size_t i = 0; label != NULL && i < row->nlabels; i++)
+		if (row->labels[i].tier == tier &&
+		    strcmp(row->labels[i].name, label) == 0)
+			return &row->labels[i].cell;
+	return label == NULL ? &row->cells[tier] : NULL;
+}
+
+struct report_cell *
+report_row_cell(const struct report *r, const struct report_row *row, size_t i)
+{
+	if (i <= r->ntiers)
+		return &row->cells[i];
+	i -= r->ntiers + 1;
+	return i < row->nlabels ? &row->labels[i].cell : NULL;
+}
+
 /* ---- what tracing adds ---- */
 
 /* The part in its own time, and that of the calls it waited for; -1: not known. */
@@ -325,10 +347,13 @@ subtract(kp_dur_ns *from, double v)
 static void
 shift(struct report_cell *c, enum report_of of, double v, double by)
 {
-	struct report_interval *i = &c->interval[of];
+	struct report_interval *const both[] = { &c->interval[of],
+		of >= REPORT_OF_P50 && of <= REPORT_OF_P99 ? REPORT_CHANCE(c, of) : NULL };
 
-	i->low = fmax(i->low - by, 0);
-	i->high = fmax(i->high - by, 0);
+	for (size_t i = 0; i < 2 && both[i] != NULL; i++) {
+		both[i]->low = fmax(both[i]->low - by, 0);
+		both[i]->high = fmax(both[i]->high - by, 0);
+	}
 	if (v > by)
 		c->error[of] *= v / (v - by);
 }
@@ -365,16 +390,6 @@ subtract_from_cell(const struct report *r, const struct report_row *row,
 	shift(c, REPORT_OF_BUSY, busy / n, (busy - (double)c->busy) / n);
 }
 
-/* Cell i of a row, from 0: the request, its tiers, and their labels; NULL: the last was before. */
-static struct report_cell *
-row_cell(const struct report *r, const struct report_row *row, size_t i)
-{
-	if (i <= r->ntiers)
-		return &row->cells[i];
-	i -= r->ntiers + 1;
-	return i < row->nlabels ? &row->labels[i].cell : NULL;
-}
-
 /* Is it known of all calls what tracing added to them? */
 static bool
 is_known(const struct report *r)
@@ -382,7 +397,7 @@ is_known(const struct report *r)
 	const struct report_cell *c;
 
 	for (size_t i = 0; i < r->nrows; i++)
-		for (size_t t = 0; (c = row_cell(r, &r->rows[i], t)) != NULL; t++)
+		for (size_t t = 0; (c = report_row_cell(r, &r->rows[i], t)) != NULL; t++)
 			if (c->timed > 0 && c->tracing < 0)
 				return false;
 	return r->traced_call > 0;
@@ -412,7 +427,7 @@ report_less_tracing(struct report *r)
 	if (!is_known(r))
 		return false;
 	for (size_t i = 0; i < r->nrows; i++)
-		for (size_t t = 0; (c = row_cell(r, &r->rows[i], t)) != NULL; t++)
+		for (size_t t = 0; (c = report_row_cell(r, &r->rows[i], t)) != NULL; t++)
 			subtract_from_cell(r, &r->rows[i], c);
 	if (r->cost_tracing < 0)
 		r->cost = 0;
@@ -470,7 +485,6 @@ struct source {
 	size_t nnodes, ntiers;	/* cells of other tiers are ignored */
 	const char *identity;	/* glob; NULL: all */
 	bool totals;		/* the row of all alone */
-	const struct kp_tenths *tenths;	/* or NULL */
 };
 
 /* Copies n texts; *count are there, also after an error. */
@@ -565,22 +579,19 @@ report_tier(const struct report *r, const char *name)
 	return REPORT_NO_TIER;
 }
 
-/*
- * The label in the name of a tier's part, "db: users", and the tier's index among
- * cells; NULL: it is none of a tier that the report has.
- */
-static const char *
-label_in(const struct report *r, const char *part, size_t *tier)
+size_t
+report_part(const struct report *r, const char *name, const char **label)
 {
-	const char *sep = strstr(part, KP_PART_SEP);
-	size_t n = sep != NULL ? (size_t)(sep - part) : 0;
+	const char *sep = strstr(name, KP_PART_SEP);
+	size_t tier = report_tier(r, name), n = sep != NULL ? (size_t)(sep - name) : 0;
 
-	for (size_t t = 0; sep != NULL && t < r->ntiers; t++)
-		if (strncmp(r->tiers[t], part, n) == 0 && r->tiers[t][n] == '\0') {
-			*tier = t + 1;
-			return sep + strlen(KP_PART_SEP);
+	*label = NULL;
+	for (size_t t = 0; tier == REPORT_NO_TIER && sep != NULL && t < r->ntiers; t++)
+		if (strncmp(r->tiers[t], name, n) == 0 && r->tiers[t][n] == '\0') {
+			*label = sep + strlen(KP_PART_SEP);
+			tier = t + 1;
 		}
-	return NULL;
+	return tier;
 }
 
 static enum kp_err
@@ -651,9 +662,11 @@ fill_wanted(struct report *r, const struct source *s)
 	for (t = 0; t <= r->ntiers && err == KP_OK; t++)
 		err = sum_wanted(r, s, t == 0 ? "_total" : r->tiers[t - 1], t, NULL);
 	for (; c < past && err == KP_OK; before = c++->tier)
-		if (strcmp(c->tier, before) != 0 &&
-		    (label = label_in(r, c->tier, &t)) != NULL)
-			err = sum_wanted(r, s, c->tier, t, label);
+		if (strcmp(c->tier, before) != 0) {
+			t = report_part(r, c->tier, &label);
+			if (label != NULL)
+				err = sum_wanted(r, s, c->tier, t, label);
+		}
 	return err;
 }
 
@@ -668,8 +681,7 @@ fill_rows(struct report *r, const struct source *s, const char *const *names,
 	size_t t, row;
 
 	for (; c < past && err == KP_OK; c++) {
-		t = report_tier(r, c->tier);
-		label = t == REPORT_NO_TIER ? label_in(r, c->tier, &t) : NULL;
+		t = report_part(r, c->tier, &label);
 		found = n == 0 ? NULL : bsearch(&c->identity, names, n,
 		    sizeof(*names), text_cmp);
 		row = found != NULL ? (size_t)(found - names) + 1 : 0;
@@ -701,19 +713,21 @@ per_request(const struct report_row *row, const struct report_cell *c,
 
 /* Figures that need the whole row, and the time of all requests. */
 static void
-fill_derived(struct report *r)
+fill_derived(struct report *r, kp_dur_ns counted)
 {
 	const struct report_cell *all;
 	struct report_row *row;
 	struct report_cell *c;
 
-	for (row = r->rows; row < r->rows + r->nrows; row++)
-		for (size_t t = 0; (c = row_cell(r, row, t)) != NULL; t++) {
+	for (row = r->rows; row < r->rows + r->nrows; row++) {
+		row->counted = counted;
+		for (size_t t = 0; (c = report_row_cell(r, row, t)) != NULL; t++) {
 			c->tracing = tracing_of(r, c);
 			c->busy_per_request = per_request(row, c, REPORT_BUSY);
 			c->after_per_request = per_request(row, c,
 			    REPORT_ASYNC);
 		}
+	}
 	all = &(r->whole != NULL ? r->whole : r)->rows[0].cells[0];
 	r->cost = all->total;
 	r->cost_tracing = all->tracing < 0 ? -1 :
@@ -759,11 +773,8 @@ report_make(const struct source *s, struct report **out)
 		err = make_rows(r, names, n);
 	if (err == KP_OK)
 		err = fill_rows(r, s, names, n);
-	if (err == KP_OK) {
-		fill_derived(r);
-		if (s->tenths != NULL)
-			err = report_intervals(r, s->tenths, names);
-	}
+	if (err == KP_OK)
+		fill_derived(r, sum->counted);
 	free(names);
 	if (err != KP_OK) {
 		report_free(r);
@@ -782,6 +793,7 @@ report_from_window(const struct kp_window *w, const struct kp_conf *conf,
 {
 	const struct kp_query_sum sum = { .start = w->start, .end = w->end,
 		.windows = 1, .covered = w->end - w->start,
+		.counted = kp_window_counted(w),
 		.entry_calls = w->entry_calls, .sampled = w->sampled,
 		.uncounted = w->entry_calls == 0 && w->sampled > 0,
 		.losses = w->losses, .cells = w->cells, .ncells = w->ncells,
@@ -812,20 +824,16 @@ has_cells(const struct kp_query_sum *s, const char *tier)
 }
 
 /*
- * Makes the report of a sum.  tiers loses those that tiers.conf no longer has and that
- * have no figures.
+ * Makes the report of what s has but for tiers, which lose those that tiers.conf no
+ * longer has and that have no figures.
  */
 static enum kp_err
-make(const struct kp_query_sum *sum, const struct kp_tenths *tenths,
-    const char *identity, const char *const *nodes, size_t nnodes,
-    struct kp_query_tiers *tiers, struct report **out)
+make(struct source s, struct kp_query_tiers *tiers, struct report **out)
 {
-	struct source s = { .sum = sum, .tenths = tenths, .identity = identity,
-		.nodes = nodes, .nnodes = nnodes, .tiers = tiers->v };
-
+	s.tiers = tiers->v;
 	s.ntiers = tiers->current;
 	for (size_t i = tiers->current; i < tiers->n; i++)
-		if (has_cells(sum, tiers->v[i]))
+		if (has_cells(s.sum, tiers->v[i]))
 			tiers->v[s.ntiers++] = tiers->v[i];
 	return report_make(&s, out);
 }
@@ -839,6 +847,62 @@ is_sampled(const struct kp_query_sum *s)
 	return all != NULL && all->w_requests > all->requests;
 }
 
+/* ---- rows of nodes ---- */
+
+/* Merges the cells of `from`, of all its request types, into those of this name. */
+static enum kp_err
+take_node(struct kp_query_sum *to, const struct kp_query_sum *from, const char *name,
+    bool all)
+{
+	size_t first = to->ncells, k;
+	const struct kp_cell *c;
+	enum kp_err err = KP_OK;
+
+	for (c = from->cells; c < from->cells + from->ncells && err == KP_OK; c++) {
+		if (all != is_total(c->identity))
+			continue;
+		for (k = first; k < to->ncells; k++)
+			if (strcmp(to->cells[k].tier, c->tier) == 0)
+				break;
+		if (k == to->ncells) {
+			if (vec_room_by_len(&to->cells, k, VEC_NO_CAP) != KP_OK)
+				return KP_ENOMEM;
+			to->cells[to->ncells++] = (struct kp_cell){ .min = -1,
+				.tier = c->tier, .identity = name };
+		}
+		err = kp_cell_merge(&to->cells[k], c);
+	}
+	return err;
+}
+
+/* Replaces the cells of request types by those of nodes; counted: gets that of each node. */
+static enum kp_err
+sum_by_node(struct kp_query *q, const struct kp_query_range *r,
+    const struct kp_query_nodes *nodes, struct kp_query_sum *sum, kp_dur_ns *counted)
+{
+	bool all = r->identity_glob == NULL;
+	struct kp_query_range of = *r;
+	struct kp_query_sum one, rows = { .ncells = 0 };
+	enum kp_err err = take_node(&rows, sum, "_total", all);
+
+	for (size_t i = 0; i < nodes->n && err == KP_OK; i++) {
+		of.node = nodes->v[i];
+		err = kp_query_sum(q, &of, &one);
+		if (err != KP_OK)
+			break;
+		counted[i] = one.counted;
+		err = take_node(&rows, &one, nodes->v[i], all);
+		kp_query_sum_free(&one);
+	}
+	for (size_t i = 0; i < sum->ncells; i++)
+		kp_cell_free(&sum->cells[i]);
+	free(sum->cells);
+	sum->cells = rows.cells;
+	sum->ncells = rows.ncells;
+	sum->uncounted |= !all;	/* calls of entries are those of all types */
+	return err;
+}
+
 enum kp_err
 report_from_db(struct kp_query *q, const struct kp_query_range *r,
     struct report **out)
@@ -847,32 +911,54 @@ report_from_db(struct kp_query *q, const struct kp_query_range *r,
 	struct kp_query_tiers tiers = { 0 };
 	struct kp_query_nodes nodes = { 0 };
 	struct kp_query_sum sum = { 0 };
-	struct kp_tenths tenths = { .n = 0 };
+	struct report *made = NULL;
+	kp_dur_ns *counted = NULL;
+	size_t ncells;
 	enum kp_err err;
 
-	all.identity_glob = NULL;	/* report_make() filters and adds up */
+	if (!r->by_node)
+		all.identity_glob = NULL;	/* report_make() filters and adds up */
+	else if (all.identity_glob == NULL)
+		all.identity = "_total";
+	kp_query_hold(q);	/* so that nodes add up to all of them */
 	err = kp_query_tiers(q, &tiers);
 	if (err == KP_OK)
 		err = kp_query_nodes(q, &all, &nodes);
 	if (err == KP_OK)
 		err = kp_query_sum(q, &all, &sum);
-	if (err == KP_OK && is_sampled(&sum))
-		err = kp_query_tenths(q, &all, sum.ncells, &tenths);
+	ncells = sum.ncells;
+	if (err == KP_OK && (counted = calloc(nodes.n + 1, sizeof(*counted))) == NULL)
+		err = KP_ENOMEM;
+	if (err == KP_OK && r->by_node)
+		err = sum_by_node(q, &all, &nodes, &sum, counted);
 	if (err == KP_OK)
-		err = make(&sum, tenths.n > 0 ? &tenths : NULL,
-		    r->identity_glob, nodes.v, nodes.n, &tiers, out);
-	kp_tenths_free(&tenths);
+		err = make((struct source){ .sum = &sum, .nodes = nodes.v, .nnodes = nodes.n,
+			.identity = r->by_node ? NULL : r->identity_glob }, &tiers, &made);
+	if (err == KP_OK) {
+		made->by_node = r->by_node;
+		for (size_t i = 1; r->by_node && i < made->nrows; i++)
+			for (size_t k = 0; k < nodes.n; k++)
+				if (strcmp(made->rows[i].identity, nodes.v[k]) == 0)
+					made->rows[i].counted = counted[k];
+		if (is_sampled(&sum) && !r->no_intervals)
+			err = report_intervals(made, q, r->by_node ? &all : r, ncells);
+	}
+	kp_query_release(q);
+	free(counted);
 	kp_query_tiers_free(&tiers);
 	kp_query_nodes_free(&nodes);
 	kp_query_sum_free(&sum);
+	if (err == KP_OK)
+		*out = made;
+	else
+		report_free(made);
 	return err;
 }
 
 enum kp_err
-report_from_running(struct kp_query *q, const struct kp_query_range *r,
+report_from_running(struct kp_query_tiers *tiers, const char *identity,
     const struct live_windows *running, struct report **out)
 {
-	struct kp_query_tiers tiers = { 0 };
 	struct kp_query_sum sum = { 0 };
 	const char *nodes[LIVE_WINDOWS_MAX];
 	enum kp_err err;
@@ -880,30 +966,64 @@ report_from_running(struct kp_query *q, const struct kp_query_range *r,
 
 	for (n = 0; n < running->n && n < LIVE_WINDOWS_MAX; n++)
 		nodes[n] = running->v[n].node;
-	err = kp_query_tiers(q, &tiers);
+	err = live_windows_sum(running, tiers, &sum);
 	if (err == KP_OK)
-		err = live_windows_sum(running, &tiers, &sum);
-	if (err == KP_OK)
-		err = make(&sum, NULL, r->identity_glob, nodes, n, &tiers, out);
+		err = make((struct source){ .sum = &sum, .identity = identity,
+			.nodes = nodes, .nnodes = n }, tiers, out);
 	if (err == KP_OK) {
 		(*out)->running = true;
 		(*out)->left = running->left;
 	}
-	kp_query_tiers_free(&tiers);
 	kp_query_sum_free(&sum);
 	return err;
 }
 
 void
-report_apart(const struct kp_query_range *r, const struct report *now,
+report_apart(const struct kp_query_range *r, kp_wall_ns start, kp_wall_ns end,
     struct kp_query_range *then)
 {
-	if (then->until <= r->since && now->start > then->since &&
-	    now->start < then->until)
-		then->until = now->start;
-	else if (then->since >= r->until && now->end < then->until &&
-	    now->end > then->since)
-		then->since = now->end;
+	if (then->until <= r->since && start > then->since && start < then->until)
+		then->until = start;
+	else if (then->since >= r->until && end < then->until && end > then->since)
+		then->since = end;
+}
+
+/* ---- how long requests took ---- */
+
+const char *
+report_parse_took(const char *s, struct kp_query_range *r)
+{
+	static const char forms[] = "give FROM,TO as 250ms,1s, or FROM alone";
+	size_t n = strcspn(s, ",");
+	kp_dur_ns from, to = INT64_MAX;
+	char text[32];
+
+	if (n >= sizeof(text))
+		return forms;
+	memcpy(text, s, n);
+	text[n] = '\0';
+	if (!kp_dur_parse(text, &from) ||
+	    (s[n] == ',' && !kp_dur_parse(s + n + 1, &to)))
+		return forms;
+	if (from >= to)
+		return "FROM is not less than TO";
+	r->took_from = kp_hist_octave(from + 1);
+	r->took_to = kp_hist_octave(to);
+	return NULL;
+}
+
+const char *
+report_took(char *buf, unsigned from, unsigned to)
+{
+	char over[TEXT_MAX], most[TEXT_MAX];
+
+	text_dur(over, kp_hist_octave_end(from - 1));
+	text_dur(most, kp_hist_octave_end(to));
+	if (to >= KP_HIST_OCTAVES)
+		snprintf(buf, REPORT_TOOK_MAX, "over %s", over);
+	else
+		snprintf(buf, REPORT_TOOK_MAX, "over %s, up to %s", over, most);
+	return buf;
 }
 
 /* ---- the order of rows ---- */

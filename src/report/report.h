@@ -8,6 +8,7 @@
 #ifndef KPROFD_REPORT_REPORT_H
 #define KPROFD_REPORT_REPORT_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,6 +34,12 @@ enum report_of {
 };
 
 #define REPORT_ERRORS 2.0
+/* A part whose odds differ by this factor, exp(by): it stays between 0 and 1. */
+static inline double
+report_by_odds(double part, double by)
+{
+	return 1 / (1 + (1 - part) / part * exp(-by));
+}
 /* It holds the true figure in 95 of 100 cases; high 0: not known, or not sampled. */
 struct report_interval {
 	double low, high;
@@ -59,13 +66,19 @@ struct report_cell {
 	kp_dur_ns tracing;	/* the part of the mean that tracing adds; -1:
 				   not known */
 	double spread;		/* of calls' times: deviation / mean */
-	kp_dur_ns p50_error, p90_error, p99_error;	/* standard errors */
 	/*
-	 * relative errors, of percentiles as above, REPORT_ERRORS of which chance makes
-	 * in 95 of 100 cases; 0: not known
+	 * where p50, p90 and p99 may be by chance, whether requests were sampled or all
+	 * measured
+	 */
+#define REPORT_CHANCE(c, of) (&(c)->chance[(of) - REPORT_OF_P50])
+	struct report_interval chance[REPORT_OF_P99 - REPORT_OF_P50 + 1];
+	/*
+	 * relative errors of the others, REPORT_ERRORS of which chance makes in 95 of
+	 * 100 cases; 0: not known
 	 */
 	double error[REPORT_OFS];
 	struct report_interval interval[REPORT_OFS];
+	struct report_spread *tenths;	/* while report_intervals() works; else NULL */
 };
 
 /* A tier's calls that have one label. */
@@ -80,8 +93,10 @@ struct report_row {
 	struct report_cell *cells;	/* [0]: the request; [t + 1]: tier t */
 	struct report_label *labels;	/* by tier, most calls first */
 	size_t nlabels;
+	kp_dur_ns counted;		/* its rate is per this; not above 0: it has none */
 	double share;			/* of the time of all requests, also of
 					   filtered ones; -1: that is 0 */
+	bool left_out;			/* of JSON: it is in another part of a list */
 };
 
 struct report {
@@ -103,6 +118,7 @@ struct report {
 	bool filtered;			/* rows[0] is the sum of the identities
 					   asked for, not of all: */
 	struct report *whole;		/* the report of all; else NULL */
+	bool by_node;			/* identities are names of nodes */
 	bool totals;			/* it has rows[0] alone: too many for more */
 	char **nodes, **tiers;
 	size_t nnodes, ntiers;
@@ -125,17 +141,25 @@ enum kp_err report_from_window(const struct kp_window *w,
 enum kp_err report_from_db(struct kp_query *q, const struct kp_query_range *r,
     struct report **out);
 struct live_windows;
-/* The same, of running windows; the database has the tiers. */
-enum kp_err report_from_running(struct kp_query *q,
-    const struct kp_query_range *r, const struct live_windows *running,
-    struct report **out);
+/* The same, of running windows, and of these tiers.  identity: a glob; NULL: all. */
+enum kp_err report_from_running(struct kp_query_tiers *tiers, const char *identity,
+    const struct live_windows *running, struct report **out);
 void report_free(struct report *r);
 
 /*
- * For a comparison: if *then does not overlap r, takes a window that both have a
- * part of out of *then, unless nothing is left.  now: the report of r.
+ * "250ms,1s", "250ms" (or longer): into octaves of r, which the ends are rounded to
+ * outwards.  Returns NULL, or an error text.
  */
-void report_apart(const struct kp_query_range *r, const struct report *now,
+const char *report_parse_took(const char *s, struct kp_query_range *r);
+#define REPORT_TOOK_MAX 128
+/* "over 250 ms", "over 250 ms, up to 1 000 ms"; returns buf. */
+const char *report_took(char *buf, unsigned from, unsigned to);
+
+/*
+ * For a comparison: if *then does not overlap r, takes a window that both have a
+ * part of out of *then, unless nothing is left.  start, end: of the windows of r.
+ */
+void report_apart(const struct kp_query_range *r, kp_wall_ns start, kp_wall_ns end,
     struct kp_query_range *then);
 
 /*
@@ -152,18 +176,31 @@ void report_take_cell(struct report_cell *to, const struct kp_cell *c,
 void report_add_cell(struct report_cell *to, const struct report_cell *c);
 
 /*
- * Sets the errors and intervals of all cells.  names: the identities of rows[1] and on,
- * sorted, as rows are.
+ * Sets the errors and intervals of all cells, of a report of this range, whose sum had so
+ * many cells.
  */
-enum kp_err report_intervals(struct report *r, const struct kp_tenths *t,
-    const char *const *names);
+enum kp_err report_intervals(struct report *r, struct kp_query *q,
+    const struct kp_query_range *range, size_t ncells);
 /*
- * " ±3 %": how far the farther end of the interval is from the figure; "" if there is
- * none.
- * Returns buf, of TEXT_MAX bytes.
+ * The relative error of the ratio of sums y / x by how tenths differ, as struct
+ * report_cell has it; least: the least relative variance that it may have.  0: not known.
  */
-const char *report_within(char *buf, const struct report_row *row,
+double report_tenths_error(const double *y, const double *x, size_t tenths,
+    double least);
+/*
+ * Appends how far the farther end of the figure's interval is from it: "6.3 ms ±4 %".
+ * Returns buf, of TEXT_MAX bytes, or text if there is none; text may be buf.
+ */
+const char *report_with_interval(char *buf, const char *text, const struct report_row *row,
     const struct report_cell *c, enum report_of of);
+
+/*
+ * Of one call its mean or a percentile, in ns, or the share that raised; -1: none, or
+ * how some ended was not seen.  *chance holds it in 95 of 100 other times with such
+ * requests, whether they are sampled or all measured; NAN: too few were.
+ */
+double report_of_call(const struct report_row *row, const struct report_cell *c,
+    enum report_of of, struct report_interval *chance);
 
 /* Writes a line, or nothing: the window still runs, and since when. */
 void report_put_running(struct kp_buf *b, const struct report *r);
@@ -186,6 +223,14 @@ void report_put_tracing(struct kp_buf *b, const struct report *r);
 /* A tier's index among the cells of a row; of "_total" 0. */
 #define REPORT_NO_TIER SIZE_MAX
 size_t report_tier(const struct report *r, const char *name);
+/* The same of a tier or a part of one, "db: users"; *label: "users", or NULL. */
+size_t report_part(const struct report *r, const char *name, const char **label);
+/* What the row has of a tier, or of its calls with the label; NULL: nothing. */
+struct report_cell *report_cell(const struct report_row *row, size_t tier,
+    const char *label);
+/* Cell i of a row, from 0: the request, its tiers, and their labels; NULL: no more. */
+struct report_cell *report_row_cell(const struct report *r, const struct report_row *row,
+    size_t i);
 
 /* True: nothing was measured. */
 bool report_empty(const struct report *r);
@@ -197,9 +242,9 @@ bool report_empty(const struct report *r);
 struct report_missing {
 	/*
 	 * That requests made, by other calls of the tier that came with another
-	 * request's token.  Without such: hardly any of the VM's calls are in
-	 * requests, and nothing shows whether they lost their tokens or were
-	 * made outside of requests.
+	 * request's token, or are lost (crossed).  Without such: hardly any of the
+	 * VM's calls are in requests, and nothing shows whether they lost their
+	 * tokens or were made outside of requests.
 	 */
 	bool sure;
 	uint64_t missed;	/* if sure: an estimate */
@@ -225,6 +270,8 @@ enum report_what {
 	REPORT_OUT	/* the part of self while scheduled out */
 };
 
+/* That figure per request of the row; REPORT_OFS: it has no interval. */
+enum report_of report_of_what(enum report_what what);
 /*
  * The relative variance of report_value_of() by chance: how it differs between tenths,
  * if that is known, but no less than if requests had been sampled one by one.

@@ -189,6 +189,7 @@ json_row(struct json *j, const struct report *r, const struct report_row *row)
 	json_uint(j, "requests", row->cells[0].requests);
 	json_bool(j, "requests_known", row->cells[0].requests ==
 	    row->cells[0].sampled_requests);
+	json_ms(j, "counted_ms", row->counted);
 	json_number(j, "share", row->share);
 	json_array(j, "tiers");
 	for (size_t t = 0; t <= r->ntiers; t++) {
@@ -250,7 +251,9 @@ report_object(struct json *j, const char *key, const struct report *r)
 	json_texts(j, "nodes", r->nodes, r->nnodes);
 	json_uint(j, "windows", r->windows);
 	json_ms(j, "covered_ms", r->covered);
+	json_ms(j, "counted_ms", r->rows->counted);
 	json_bool(j, "running", r->running);
+	json_ms(j, "left_ms", r->running ? r->left : -1);
 	n = report_requests(r, 0, &known);
 	json_uint(j, "requests", n);
 	json_bool(j, "requests_known", known);
@@ -264,7 +267,8 @@ report_object(struct json *j, const char *key, const struct report *r)
 	json_texts(j, "tiers", r->tiers, r->ntiers);
 	json_array(j, "rows");
 	for (size_t i = 0; i < r->nrows; i++)
-		json_row(j, r, &r->rows[i]);
+		if (!r->rows[i].left_out)
+			json_row(j, r, &r->rows[i]);
 	json_end(j);
 	json_missing(j, r);
 	losses_json(j, &r->losses);

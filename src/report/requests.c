@@ -1,6 +1,6 @@
 /*
- * requests.c - lays out the list of requests, the indented tree of one request's calls,
- * and how long messages waited in mailboxes; writes them as JSON.
+ * requests.c - reads one request; lays out the list of requests, the indented tree of
+ * one request's calls, and how long messages waited in mailboxes; writes them as JSON.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include "kprofd/fn_name.h"
 #include "losses.h"
 #include "requests.h"
+#include "series.h"
 #include "text/text.h"
 #include "text/timefmt.h"
 
@@ -25,7 +26,8 @@ outcome_text(uint8_t outcome)
 }
 
 static void
-request_cells(struct grid *g, const struct kp_query_request *q, bool raised)
+request_cells(struct grid *g, const struct kp_query_request *q, bool raised,
+    bool traced)
 {
 	char text[TIMEFMT_MAX > TEXT_MAX ? TIMEFMT_MAX : TEXT_MAX];
 
@@ -36,21 +38,27 @@ request_cells(struct grid *g, const struct kp_query_request *q, bool raised)
 	grid_cell(g, q->identity);
 	grid_cell(g, text_dur(text, q->total));
 	grid_cell(g, outcome_text(q->outcome));
-	grid_cell(g, text_count(text, q->ncalls));
+	grid_cell(g, q->weight > 0 ? text_count(text, q->ncalls) : "-");
 	if (raised)
 		grid_cell(g, q->nraised > 0 ? text_count(text, q->nraised) :
 		    "");
+	snprintf(text, sizeof(text), "%.*s", KP_TRACE_ID_LEN,
+	    q->traceparent != NULL ? q->traceparent + KP_TRACE_ID_AT : "");
+	if (traced)
+		grid_cell(g, text);
 }
 
 void
 requests_rows(struct kp_buf *b, const struct kp_query_requests *rs,
     unsigned width)
 {
-	bool raised = false;
+	bool raised = false, traced = false;
 	struct grid g;
 
-	for (size_t i = 0; i < rs->n; i++)
+	for (size_t i = 0; i < rs->n; i++) {
 		raised |= rs->v[i].nraised > 0;
+		traced |= rs->v[i].traceparent != NULL;
+	}
 	grid_init(&g);
 	grid_col(&g, "id", GRID_RIGHT);
 	grid_fix(&g);
@@ -63,8 +71,10 @@ requests_rows(struct kp_buf *b, const struct kp_query_requests *rs,
 	grid_col_optional(&g, "calls", GRID_RIGHT, 1);
 	if (raised)
 		grid_col_optional(&g, "raised", GRID_RIGHT, 1);
+	if (traced)
+		grid_col_optional(&g, "trace", GRID_LEFT, 1);
 	for (size_t i = 0; i < rs->n; i++)
-		request_cells(&g, &rs->v[i], raised);
+		request_cells(&g, &rs->v[i], raised, traced);
 	grid_write(&g, width, b);
 	grid_free(&g);
 }
@@ -74,14 +84,27 @@ requests_table(struct kp_buf *b, const struct kp_query_requests *rs,
     const struct kp_query_sum *cover, unsigned width)
 {
 	char some[TEXT_MAX], of[TEXT_MAX], share[TEXT_MAX], line[4 * TEXT_MAX];
+	bool untraced = false;
 
 	requests_rows(b, rs, width);
 	kp_buf_u8(b, '\n');
+	for (size_t i = 0; i < rs->n; i++)
+		untraced |= rs->v[i].weight == 0;
+	if (untraced)
+		text_wrap(b, "- calls: outside of slices of time, so tiers were not "
+		    "traced: the request has its time alone", width, 2);
 	if (cover->losses.n[KP_LOSS_SAMPLED_OUT] > 0 && !cover->uncounted) {
-		snprintf(line, sizeof(line), "of the %s requests measured, which are %s "
+		uint64_t timed = cover->losses.n[KP_LOSS_TIMED],
+		    known = cover->sampled + timed;
+
+		/* At its edges a window has some of requests that another has counted. */
+		if (known > cover->entry_calls)
+			known = cover->entry_calls;
+
+		snprintf(line, sizeof(line), "of the %s requests %s, which are %s "
 		    "of all %s: among the others may be some that were as slow",
-		    text_count(some, cover->sampled), text_share(share,
-		    (double)cover->sampled / (double)cover->entry_calls),
+		    text_count(some, known), timed > 0 ? "whose time is known" : "measured",
+		    text_share(share, (double)known / (double)cover->entry_calls),
 		    text_count(of, cover->entry_calls));
 		text_wrap(b, line, width, 2);
 	}
@@ -101,6 +124,26 @@ json_label(struct json *j, const char *key, uint64_t label)
 		json_string(j, key, text);
 }
 
+/* The application's trace, and its span that the request is a child of. */
+static void
+json_traceparent(struct json *j, const char *traceparent)
+{
+	char text[KP_TRACE_ID_LEN + 1];
+
+	if (traceparent == NULL) {
+		json_null(j, "trace_id");
+		json_null(j, "trace_span_id");
+		json_null(j, "trace_sampled");
+		return;
+	}
+	snprintf(text, sizeof(text), "%.*s", KP_TRACE_ID_LEN,
+	    traceparent + KP_TRACE_ID_AT);
+	json_string(j, "trace_id", text);
+	snprintf(text, sizeof(text), "%.16s", traceparent + KP_TRACE_SPAN_AT);
+	json_string(j, "trace_span_id", text);
+	json_bool(j, "trace_sampled", kp_traceparent_sampled(traceparent));
+}
+
 static void
 json_request(struct json *j, const struct kp_query_request *q)
 {
@@ -114,6 +157,7 @@ json_request(struct json *j, const struct kp_query_request *q)
 	json_uint(j, "raised_calls", q->nraised);
 	json_label(j, "label", q->label);
 	json_label(j, "parent_label", q->parent_label);
+	json_traceparent(j, q->traceparent);
 	json_uint(j, "weight", q->weight);
 }
 
@@ -137,6 +181,112 @@ requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
 	json_uint(&j, "sampled", cover->sampled);
 	losses_cover_json(&j, cover);
 	json_close(&j);
+}
+
+/* ---- one request ---- */
+
+static enum kp_err
+place_from_db(struct kp_query *q, const struct kp_query_range *r,
+    const struct kp_query_request *rq, struct request_place *out)
+{
+	const struct kp_query_key key = { "_total", rq->identity };
+	struct kp_query_range of_type = *r;
+	struct kp_query_sum s = { 0 };
+	const struct kp_cell *c;
+	enum kp_err err;
+
+	of_type.keys = &key;
+	of_type.nkeys = 1;
+	of_type.identity_glob = NULL;
+	err = kp_query_sum(q, &of_type, &s);
+	c = err == KP_OK && rq->total >= 0 ? kp_query_cell(&s, "_total",
+	    rq->identity) : NULL;
+	if (c != NULL)
+		err = kp_hist_merge(&out->hist, &c->hist);
+	if (c != NULL && err == KP_OK) {
+		out->start = s.start;
+		out->end = s.end;
+		out->known = c->timed == c->w_timed;
+		out->slowest = rq->total >= c->max;
+		for (uint32_t i = 0; i < c->hist.len; i++)
+			if (c->hist.lo + (int32_t)i < kp_hist_bucket(rq->total))
+				out->faster += c->hist.n[i];
+	}
+	kp_query_sum_free(&s);
+	return err;
+}
+
+enum kp_err
+request_from_db(struct kp_query *q, int64_t id, const struct kp_query_range *r,
+    struct request_report *out)
+{
+	struct request_report rr = { .place = { .start = 0 } };
+	struct kp_query_range around;
+	enum kp_err err = kp_query_tree(q, id, &rr.tree);
+
+	if (err == KP_OK)
+		err = kp_query_related(q, id, &rr.tree);
+	if (err == KP_OK)
+		err = kp_query_around(q, &rr.tree.request, &around);
+	if (err == KP_OK)
+		err = kp_query_cover(q, &around, &rr.cover);
+	if (err == KP_OK)
+		err = place_from_db(q, r != NULL ? r : &around, &rr.tree.request,
+		    &rr.place);
+	if (err == KP_OK)
+		*out = rr;
+	else
+		request_free(&rr);
+	return err;
+}
+
+void
+request_free(struct request_report *rr)
+{
+	kp_hist_free(&rr->place.hist);
+	kp_query_sum_free(&rr->cover);
+	kp_query_tree_free(&rr->tree);
+}
+
+static void
+put_place(struct kp_buf *b, const struct request_report *rr, unsigned width)
+{
+	const struct request_place *p = &rr->place;
+	double share = (double)p->faster / (double)p->hist.count;
+	char line[TEXT_MAX + 100], n[TEXT_MAX], slower[40];
+
+	if (p->hist.count == 0)
+		return;
+	/* less than all, if it is not the slowest; of weight 0 it is not among them */
+	if (p->slowest)
+		snprintf(slower, sizeof(slower), rr->tree.request.weight == 0 ?
+		    "slower than all" : "the slowest");
+	else
+		snprintf(slower, sizeof(slower), "slower than %.1f %%",
+		    100 * (share < 0.999 ? share : 0.999));
+	snprintf(line, sizeof(line), "%s of %s request%s of its type in its window%s",
+	    slower, text_known(n, p->hist.count, p->known),
+	    p->hist.count == 1 ? "" : "s", rr->cover.windows == 1 ? "" : "s");
+	text_wrap(b, line, width, 2);
+}
+
+static void
+place_json(struct json *j, const struct request_place *p)
+{
+	if (p->hist.count == 0) {
+		json_null(j, "place");
+		return;
+	}
+	json_object(j, "place");
+	json_time(j, "start", p->start);
+	json_time(j, "end", p->end);
+	json_uint(j, "requests", p->hist.count);
+	json_bool(j, "requests_known", p->known);
+	json_bool(j, "slowest", p->slowest);
+	json_uint(j, "faster", p->faster);
+	json_uint(j, "per_octave", SERIES_PER_OCTAVE);
+	series_buckets_json(j, "buckets", &p->hist);
+	json_end(j);
 }
 
 /* Clocks of nodes may say less. */
@@ -172,6 +322,8 @@ put_facts(struct kp_buf *b, const struct kp_query_tree *t)
 	if (q->weight > 1)
 		kp_buf_printf(b, ", stands for %" PRIu32 " requests",
 		    q->weight);
+	else if (q->weight == 0)
+		kp_buf_str(b, ", outside of slices of time: tiers were not traced");
 	if (t->outer.id != 0) {
 		kp_buf_printf(b, ", started %s into request %" PRId64 ", ",
 		    text_dur(text, after(t->outer.start, q->start)), t->outer.id);
@@ -188,7 +340,9 @@ put_facts(struct kp_buf *b, const struct kp_query_tree *t)
 static void
 put_head(struct kp_buf *b, const struct kp_query_tree *t, unsigned width)
 {
+	const char *trace = t->request.traceparent;
 	struct kp_buf facts;
+	char line[100];
 	const char *s, *second;
 
 	kp_buf_init(&facts, FN_BYTES_MAX * 8);
@@ -199,6 +353,12 @@ put_head(struct kp_buf *b, const struct kp_query_tree *t, unsigned width)
 		facts.p[second - s] = '\0';
 		text_wrap(b, s, width, 2);
 		text_wrap(b, second + 1, width, 2);
+	}
+	if (trace != NULL) {
+		snprintf(line, sizeof(line), "trace %.*s, below its span %.16s%s",
+		    KP_TRACE_ID_LEN, trace + KP_TRACE_ID_AT, trace + KP_TRACE_SPAN_AT,
+		    kp_traceparent_sampled(trace) ? "" : ", not sampled");
+		text_wrap(b, line, width, 2);
 	}
 	kp_buf_free(&facts);
 }
@@ -213,7 +373,7 @@ outlasts(const struct kp_query_tree *t, size_t i)
 
 /* The columns that only some trees have. */
 struct shown {
-	bool nodes, after;
+	bool nodes, after, gc, out;
 };
 
 static void
@@ -230,6 +390,10 @@ tree_row(struct grid *g, const struct kp_query_tree *t, size_t i,
 		grid_cell(g, text_ms(text, outlasts(t, i) ?
 		    request_time_after(&t->request, c) : -1));
 	grid_cell(g, text_ms(text, c->self));
+	if (shown->gc)
+		grid_cell(g, text_ms(text, c->pauses.gc));
+	if (shown->out)
+		grid_cell(g, text_ms(text, c->pauses.out));
 	grid_cell(g, c->pid);
 	if (shown->nodes)
 		grid_cell(g, c->node);
@@ -258,17 +422,24 @@ put_calls(struct kp_buf *b, const struct kp_query_tree *t, bool async,
 	struct shown shown = { .nodes = has_nodes(t) };
 	struct grid g;
 
-	for (size_t i = 0; !async && i < t->ncalls; i++)
-		shown.after |= outlasts(t, i);
+	for (size_t i = 0; i < t->ncalls; i++) {
+		shown.after |= !async && outlasts(t, i);
+		shown.gc |= t->calls[i].async == async && t->calls[i].pauses.gc >= 0;
+		shown.out |= t->calls[i].async == async && t->calls[i].pauses.out >= 0;
+	}
 	grid_init(&g);
-	grid_col_optional(&g, "start ms", GRID_RIGHT, 4);
+	grid_col_optional(&g, "start ms", GRID_RIGHT, 6);
 	grid_col(&g, "total ms", GRID_RIGHT);
 	if (shown.after)
 		grid_col(&g, "after ms", GRID_RIGHT);
-	grid_col_optional(&g, "self ms", GRID_RIGHT, 5);
+	grid_col_optional(&g, "self ms", GRID_RIGHT, 7);
+	if (shown.gc)
+		grid_col_optional(&g, "gc ms", GRID_RIGHT, 4);
+	if (shown.out)
+		grid_col_optional(&g, "out ms", GRID_RIGHT, 5);
 	grid_col_optional(&g, "process", GRID_LEFT, 1);
 	if (shown.nodes)
-		grid_col_optional(&g, "node", GRID_LEFT, 6);
+		grid_col_optional(&g, "node", GRID_LEFT, 8);
 	grid_col_optional(&g, "outcome", GRID_LEFT, 2);
 	grid_col_optional(&g, "tier", GRID_LEFT, 3);
 	grid_col(&g, "function", GRID_LEFT);
@@ -368,6 +539,19 @@ put_inner(struct kp_buf *b, const struct kp_query_tree *t, unsigned width)
 }
 
 static void
+put_peers(struct kp_buf *b, const struct kp_query_tree *t, unsigned width)
+{
+	const struct kp_query_requests peers = { t->peers, t->npeers };
+
+	if (t->npeers == 0)
+		return;
+	text_wrap(b, "requests at the same time on its node, as far as they were slow:",
+	    width, 2);
+	requests_rows(b, &peers, width);
+	kp_buf_u8(b, '\n');
+}
+
+static void
 waits_json(struct json *j, const struct kp_query_tree *t)
 {
 	const struct kp_query_wait *w;
@@ -390,9 +574,10 @@ waits_json(struct json *j, const struct kp_query_tree *t)
 }
 
 void
-tree_text(struct kp_buf *b, const struct kp_query_tree *t,
-    const struct kp_query_sum *cover, unsigned width)
+tree_text(struct kp_buf *b, const struct request_report *rr, unsigned width)
 {
+	const struct kp_query_sum *cover = &rr->cover;
+	const struct kp_query_tree *t = &rr->tree;
 	size_t async = 0, outlast = 0;
 	char line[100];
 
@@ -401,6 +586,7 @@ tree_text(struct kp_buf *b, const struct kp_query_tree *t,
 		outlast += outlasts(t, i);
 	}
 	put_head(b, t, width);
+	put_place(b, rr, width);
 	kp_buf_u8(b, '\n');
 	put_calls(b, t, false, width);
 	kp_buf_u8(b, '\n');
@@ -420,6 +606,7 @@ tree_text(struct kp_buf *b, const struct kp_query_tree *t,
 		kp_buf_u8(b, '\n');
 	}
 	put_inner(b, t, width);
+	put_peers(b, t, width);
 	waits_text(b, t, width);
 	losses_cover_text(b, cover->windows == 1 ? "its window: " :
 	    "its windows: ", cover, width);
@@ -441,6 +628,8 @@ json_call(struct json *j, const struct kp_query_tree *t, size_t seq)
 	json_ms(j, "start_ms", c->start);
 	json_ms(j, "total_ms", c->total);
 	json_ms(j, "self_ms", c->self);
+	json_ms(j, "gc_ms", c->pauses.gc);
+	json_ms(j, "out_ms", c->pauses.out);
 	if (c->tier[0] != '\0')
 		json_string(j, "tier", c->tier);
 	else
@@ -456,10 +645,23 @@ json_call(struct json *j, const struct kp_query_tree *t, size_t seq)
 	json_end(j);
 }
 
-void
-tree_json(struct kp_buf *b, const struct kp_query_tree *t,
-    const struct kp_query_sum *cover)
+static void
+related_json(struct json *j, const char *key, const struct kp_query_request *v,
+    size_t n)
 {
+	json_array(j, key);
+	for (size_t i = 0; i < n; i++) {
+		json_object(j, NULL);
+		json_request(j, &v[i]);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+void
+tree_json(struct kp_buf *b, const struct request_report *rr)
+{
+	const struct kp_query_tree *t = &rr->tree;
 	struct json j;
 
 	json_open(&j, b);
@@ -468,15 +670,18 @@ tree_json(struct kp_buf *b, const struct kp_query_tree *t,
 	for (size_t i = 0; i < t->ncalls; i++)
 		json_call(&j, t, i);
 	json_end(&j);
-	json_array(&j, "inner");
-	for (size_t i = 0; i < t->ninner; i++) {
-		json_object(&j, NULL);
-		json_request(&j, &t->inner[i]);
+	related_json(&j, "inner", t->inner, t->ninner);
+	if (t->outer.id == 0) {
+		json_null(&j, "outer");
+	} else {
+		json_object(&j, "outer");
+		json_request(&j, &t->outer);
 		json_end(&j);
 	}
-	json_end(&j);
+	related_json(&j, "peers", t->peers, t->npeers);
+	place_json(&j, &rr->place);
 	waits_json(&j, t);
-	losses_cover_json(&j, cover);
+	losses_cover_json(&j, &rr->cover);
 	json_close(&j);
 }
 

@@ -1,7 +1,8 @@
 /*
- * requests.h - writes slow requests: the list, and the trace of one as a tree of
- * calls; and how long messages waited in mailboxes, by receiver.  Pure: into a kp_buf,
- * whose error sticks.
+ * requests.h - reads one slow request with all that is known of it, and writes slow
+ * requests: the list, and the trace of one as a tree of calls; and how long messages
+ * waited in mailboxes, by receiver.  What writes is pure: into a kp_buf, whose error
+ * sticks.
  */
 #ifndef KPROFD_REPORT_REQUESTS_H
 #define KPROFD_REPORT_REQUESTS_H
@@ -23,14 +24,33 @@ void requests_rows(struct kp_buf *b, const struct kp_query_requests *rs,
 void requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
     const struct kp_query_sum *cover);
 
+/* Where a request stands among the measured times of its type in some windows. */
+struct request_place {
+	kp_wall_ns start, end;	/* of the windows */
+	struct kp_hist hist;	/* the times; of none it has no place */
+	bool known;		/* all were measured: they are not estimated from samples */
+	bool slowest;		/* none is longer */
+	/* of them: shorter ones, in lower buckets, whose width is 2.2 % */
+	uint64_t faster;
+};
+
+struct request_report {
+	struct kp_query_tree tree;
+	struct kp_query_sum cover;	/* the windows that may have counted it */
+	struct request_place place;
+};
+
 /*
- * The tree, and below it the calls that began after the end of the request.
- * cover: the windows that may have counted it.
+ * Reads it.  r: the range whose requests it is compared with; NULL: its windows.
+ * KP_ENOENT: there is no such request.
  */
-void tree_text(struct kp_buf *b, const struct kp_query_tree *t,
-    const struct kp_query_sum *cover, unsigned width);
-void tree_json(struct kp_buf *b, const struct kp_query_tree *t,
-    const struct kp_query_sum *cover);
+enum kp_err request_from_db(struct kp_query *q, int64_t id,
+    const struct kp_query_range *r, struct request_report *out);
+void request_free(struct request_report *rr);
+/* The tree, and below it the calls that began after the end of the request. */
+void tree_text(struct kp_buf *b, const struct request_report *rr,
+    unsigned width);
+void tree_json(struct kp_buf *b, const struct request_report *rr);
 
 /*
  * A table of receivers by total wait, the longest first, and below it what was lost

@@ -26,7 +26,7 @@ put_column(struct json *j, const char *key, const struct kp_series *s,
 
 	json_array(j, key);
 	for (v = s->v; v < s->v + s->n; v++) {
-		if (v->windows == (which == COUNTED ? v->unseen : 0))
+		if (v->windows == 0 || (which == COUNTED && v->counted < 0))
 			json_null(j, NULL);
 		else
 			put(j, v, tier);
@@ -43,6 +43,7 @@ put_column(struct json *j, const char *key, const struct kp_series *s,
 		put(j, NULL, figure);                                    \
 	}
 COLUMN(covered, json_number, (double)v->covered / (double)KP_NS_PER_S)
+COLUMN(counted, json_number, (double)v->counted / (double)KP_NS_PER_S)
 COLUMN(requests, json_uint, v->cells[t].w_requests)
 COLUMN(calls, json_uint, v->cells[t].w_calls)
 COLUMN(unfinished, json_uint, v->cells[t].w_unfinished)
@@ -137,10 +138,10 @@ begin(struct json *j, struct kp_buf *b, const struct kp_series *s,
 	json_string(j, "tier", tier != NULL ? tier : "_total");
 	json_array(j, "t");
 	for (size_t i = 0; i < s->n; i++)
-		json_int(j, NULL, (s->start + (int64_t)i * s->step) /
-		    KP_NS_PER_S);
+		json_time(j, NULL, s->start + (int64_t)i * s->step);
 	json_end(j);
 	put_column(j, "covered_s", s, col_covered, 0, MEASURED);
+	put_column(j, "counted_s", s, col_counted, 0, COUNTED);
 	return KP_OK;
 }
 
@@ -179,14 +180,13 @@ coarse_bucket(int32_t bucket)
 	return (bucket - KP_HIST_MIN) / by + KP_HIST_MIN / by;
 }
 
-static void
-col_heat(struct json *j, const struct kp_series_step *v, size_t t)
+void
+series_buckets_json(struct json *j, const char *key, const struct kp_hist *h)
 {
-	const struct kp_hist *h = &v->cells[t].hist;
 	uint64_t sum = 0;
 	int32_t at = 0;
 
-	json_array(j, NULL);
+	json_array(j, key);
 	for (uint32_t i = 0; i < h->len; i++) {
 		if (sum > 0 && coarse_bucket(h->lo + (int32_t)i) != at) {
 			json_int(j, NULL, at);
@@ -201,6 +201,12 @@ col_heat(struct json *j, const struct kp_series_step *v, size_t t)
 		json_uint(j, NULL, sum);
 	}
 	json_end(j);
+}
+
+static void
+col_heat(struct json *j, const struct kp_series_step *v, size_t t)
+{
+	series_buckets_json(j, NULL, &v->cells[t].hist);
 }
 
 enum kp_err

@@ -8,8 +8,12 @@
 
 #include "kprofd/buf.h"
 #include "store/query.h"
+#include "text/json.h"
 
 #define SERIES_PER_OCTAVE 4	/* rows of a heatmap in a doubling of time */
+
+/* The array bucket, count, bucket, count, ... of the heatmap's rows. */
+void series_buckets_json(struct json *j, const char *key, const struct kp_hist *h);
 
 /*
  * Requests and errors of the identity, and the times of calls of a tier; NULL: of

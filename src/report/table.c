@@ -42,7 +42,8 @@ report_row_name(const struct report *r, size_t row)
 {
 	if (row > 0)
 		return r->rows[row].identity;
-	return r->filtered ? "all of these" : "all requests";
+	return r->by_node ? "all nodes" : r->filtered ? "all of these" :
+	    "all requests";
 }
 
 const char *
@@ -88,20 +89,6 @@ with_after(char *text, const char *inside, const struct report_row *row,
 	return text;
 }
 
-/* Appends its interval, if it has one: 6.3 ms ±4 %. */
-static const char *
-with_interval(char *buf, const char *text, const struct report_row *row, size_t tier,
-    enum report_of of)
-{
-	char within[TEXT_MAX], figure[TEXT_MAX];
-
-	if (*report_within(within, row, &row->cells[tier], of) == '\0')
-		return text;
-	snprintf(figure, sizeof(figure), "%s", text);
-	snprintf(buf, TEXT_MAX, "%.30s%.16s", figure, within);
-	return buf;
-}
-
 /* Columns of the request itself that are shown only if a row has such time. */
 static const struct extra {
 	enum report_what what;
@@ -138,11 +125,11 @@ put_request(struct grid *g, const struct report_columns *col, size_t i,
 	uint64_t n = report_requests(r, i, &known);
 
 	value = text_known(text, n, known);
-	grid_cell(g, known || plain ? value : with_interval(text, value, row, 0,
-	    REPORT_OF_REQUESTS));
+	grid_cell(g, known || plain ? value : report_with_interval(text, value, row,
+	    &row->cells[0], REPORT_OF_REQUESTS));
 	value = report_corrected(r, text, text_dur(text, row->cells[0].mean));
-	grid_cell(g, plain ? value : with_interval(text, value, row, 0,
-	    REPORT_OF_MEAN));
+	grid_cell(g, plain ? value : report_with_interval(text, value, row,
+	    &row->cells[0], REPORT_OF_MEAN));
 	for (size_t e = 0; e < EXTRAS; e++)
 		if (extra[e])
 			grid_cell(g, value_text(text, row, 0,
@@ -154,16 +141,14 @@ static void
 put_tier(struct grid *g, const struct report_columns *c,
     const struct report_row *row, size_t tier)
 {
-	static const enum report_of of[] = { [REPORT_BUSY] = REPORT_OF_BUSY,
-		[REPORT_SELF] = REPORT_OF_SELF, [REPORT_TOTAL] = REPORT_OF_TOTAL,
-		[REPORT_CALLS] = REPORT_OF_CALLS };
 	char text[TEXT_MAX];
 	const char *value = value_text(text, row, tier, c->what);
 
 	if (c->what < REPORT_CALLS)
 		value = report_corrected(c->r, text, value);
-	if (c->narrow == 0 && c->what <= REPORT_CALLS)
-		value = with_interval(text, value, row, tier, of[c->what]);
+	if (c->narrow == 0)
+		value = report_with_interval(text, value, row, &row->cells[tier],
+		    report_of_what(c->what));
 	if (c->narrow == 0)
 		value = with_after(text, value, row, tier, c->what);
 	grid_cell(g, value);
@@ -337,8 +322,8 @@ percentile_row(struct grid *g, const struct report *r, size_t row, size_t tier,
 		value = text_dur(text, (after ? later : inside)[i]);
 		if (!after)
 			value = report_corrected(r, text, value);
-		grid_cell(g, after || of[i] == REPORT_OFS ? value :
-		    with_interval(text, value, &r->rows[row], tier, of[i]));
+		grid_cell(g, after ? value :
+		    report_with_interval(text, value, &r->rows[row], c, of[i]));
 	}
 }
 
@@ -373,21 +358,43 @@ put_percentiles(struct kp_buf *b, const struct report *r, size_t tier,
 #define LABELS_SHOWN 3	/* of a row, if there are several; the others are added up */
 #define LABEL_TYPES 5	/* request types with labels: those with most calls */
 
-static void
-label_row(struct grid *g, const struct report *r, const struct report_row *row,
-    const char *name, const struct report_cell *c, enum report_what what)
-{
-	const kp_dur_ns times[] = { c->mean, c->p99 };
-	char text[TEXT_MAX];
-	double v = report_value_of(row, c, report_label_what(what));
+/* How the labels of a tier are shown. */
+struct label_table {
+	struct grid *g;
+	const struct report *r;
+	size_t tier;
+	enum report_what what;
+	bool intervals;
+};
 
-	grid_cell(g, name);
-	grid_cell(g, text_average(text, report_value_of(row, c, REPORT_CALLS)));
-	if (what != REPORT_CALLS)
-		grid_cell(g, report_corrected(r, text, text_dur(text, v < 0 ? -1 :
-		    (kp_dur_ns)(v + 0.5))));
-	for (size_t i = 0; i < 2; i++)
-		grid_cell(g, report_corrected(r, text, text_dur(text, times[i])));
+static void
+label_row(const struct label_table *t, const struct report_row *row, const char *name,
+    const struct report_cell *c)
+{
+	enum report_what what = report_label_what(t->what);
+	double of_request = report_value_of(row, c, what);
+	const struct {
+		kp_dur_ns v;
+		enum report_of of;
+		bool shown;
+	} times[] = {
+		{ of_request < 0 ? -1 : (kp_dur_ns)(of_request + 0.5), report_of_what(what),
+		    what != REPORT_CALLS },
+		{ c->mean, REPORT_OF_MEAN, true }, { c->p99, REPORT_OF_P99, true },
+	};
+	char text[TEXT_MAX];
+	const char *value = text_average(text, report_value_of(row, c, REPORT_CALLS));
+
+	grid_cell(t->g, name);
+	grid_cell(t->g, !t->intervals ? value : report_with_interval(text, value, row, c,
+	    REPORT_OF_CALLS));
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+		value = report_corrected(t->r, text, text_dur(text, times[i].v));
+		if (t->intervals)
+			value = report_with_interval(text, value, row, c, times[i].of);
+		if (times[i].shown)
+			grid_cell(t->g, value);
+	}
 }
 
 /* The calls of a tier in a row of which some have labels; 0: none has. */
@@ -424,66 +431,87 @@ calls_shown(const struct report *r, size_t tier, size_t *types)
 	return most[LABEL_TYPES - 1] > 0 ? most[LABEL_TYPES - 1] : 1;
 }
 
-/* The labels of one tier in a row; the rarest are added up. */
+/* The labels in a row; the rarest are added up. */
 static void
-put_labels_of(struct grid *g, const struct report *r, size_t i, size_t tier,
-    enum report_what what)
+put_labels_of(const struct label_table *t, size_t i)
 {
-	const struct report_row *row = &r->rows[i];
+	const struct report_row *row = &t->r->rows[i];
 	struct report_cell rest = { .mean = -1, .p99 = -1, .gc = -1, .out = -1 };
 	const struct report_label *l = row->labels;
 	size_t n = 0, others = 0;
 	char text[TEXT_MAX + 16];
 
 	for (; l < row->labels + row->nlabels; l++) {
-		if (l->tier != tier)
+		if (l->tier != t->tier)
 			continue;
-		if (r->nrows > 2 && n >= LABELS_SHOWN) {
+		if (t->r->nrows > 2 && n >= LABELS_SHOWN) {
 			report_add_cell(&rest, &l->cell);
 			others++;
 			continue;
 		}
-		grid_cell(g, n++ == 0 ? report_row_name(r, i) : "");
-		label_row(g, r, row, l->name, &l->cell, what);
+		grid_cell(t->g, n++ == 0 ? report_row_name(t->r, i) : "");
+		label_row(t, row, l->name, &l->cell);
 	}
 	if (others == 0)
 		return;
-	grid_cell(g, "");
+	grid_cell(t->g, "");
 	snprintf(text, sizeof(text), "%zu other%s", others, others > 1 ? "s" : "");
-	label_row(g, r, row, text, &rest, what);
+	label_row(t, row, text, &rest);
 }
 
-/* A grid of a tier's calls by label: how many of each a request makes. */
+/* Returns how many types are shown, of those that have so many labelled calls. */
+static size_t
+fill_labels(const struct label_table *t, uint64_t least)
+{
+	struct grid *g = t->g;
+	struct kp_buf head;
+	size_t shown = 0;
+
+	kp_buf_init(&head, 1 << 16);
+	kp_buf_printf(&head, "%s, by label", t->r->tiers[t->tier - 1]);
+	grid_col(g, kp_buf_cstr(&head), GRID_LEFT);
+	kp_buf_free(&head);
+	grid_col(g, "", GRID_LEFT);
+	grid_fix(g);
+	grid_cut(g);
+	grid_col(g, "calls", GRID_RIGHT);
+	if (t->what != REPORT_CALLS)
+		grid_col_optional(g, "each request", GRID_RIGHT, 3);
+	grid_col_optional(g, "mean", GRID_RIGHT, 1);
+	grid_col_optional(g, "p99", GRID_RIGHT, 2);
+	for (size_t i = 0; i < t->r->nrows; i++) {
+		if (i == 1)
+			grid_rule(g);
+		if (i > 0 && labelled_calls(&t->r->rows[i], t->tier) < least)
+			continue;
+		put_labels_of(t, i);
+		shown += i > 0;
+	}
+	return shown;
+}
+
+/*
+ * A grid of a tier's calls by label: how many of each a request makes.  Intervals go
+ * before a column does.
+ */
 static void
 put_labels(struct kp_buf *b, const struct report *r, size_t tier,
     const struct report_opts *o)
 {
-	size_t types, shown = 0;
+	size_t types, shown;
 	uint64_t least = calls_shown(r, tier, &types);
+	struct label_table t = { .r = r, .tier = tier, .what = o->what,
+		.intervals = true };
 	char line[100];
-	struct kp_buf head;
 	struct grid g;
 
+	t.g = &g;
 	grid_init(&g);
-	kp_buf_init(&head, 1 << 16);
-	kp_buf_printf(&head, "%s, by label", r->tiers[tier - 1]);
-	grid_col(&g, kp_buf_cstr(&head), GRID_LEFT);
-	kp_buf_free(&head);
-	grid_col(&g, "", GRID_LEFT);
-	grid_fix(&g);
-	grid_cut(&g);
-	grid_col(&g, "calls", GRID_RIGHT);
-	if (o->what != REPORT_CALLS)
-		grid_col_optional(&g, "each request", GRID_RIGHT, 3);
-	grid_col_optional(&g, "mean", GRID_RIGHT, 1);
-	grid_col_optional(&g, "p99", GRID_RIGHT, 2);
-	for (size_t i = 0; i < r->nrows; i++) {
-		if (i == 1)
-			grid_rule(&g);
-		if (i > 0 && labelled_calls(&r->rows[i], tier) < least)
-			continue;
-		put_labels_of(&g, r, i, tier, o->what);
-		shown += i > 0;
+	shown = fill_labels(&t, least);
+	if (grid_drops(&g, o->width) > 0) {
+		t.intervals = false;
+		grid_free(&g);
+		fill_labels(&t, least);
 	}
 	kp_buf_u8(b, '\n');
 	grid_write(&g, o->width, b);
@@ -793,13 +821,13 @@ put_missing_of(struct kp_buf *b, const struct report *r, size_t tier,
 		kp_buf_printf(b, "%s per request",
 		    text_average(text, (double)m->counted / (double)m->entries));
 	}
-	kp_buf_printf(b, "; about %s per request lost their token",
+	kp_buf_printf(b, "; about %s per request are missing",
 	    text_average(text, (double)m->missed / requests));
 }
 
 /*
- * Tiers whose calls lost their tokens: the VM counts all calls, also those outside
- * of requests, so how many are missing comes from the calls that strayed.
+ * Tiers with calls that requests lost: the VM counts all calls, also those outside of
+ * requests, so how many are missing comes from the calls that strayed or crossed.
  */
 static void
 put_missing(struct kp_buf *b, const struct report *r)
@@ -817,9 +845,10 @@ put_missing(struct kp_buf *b, const struct report *r)
 	if (*sep == ';')
 		kp_buf_str(b, ": a process was answered because of another request "
 		    "(a pool's worker was given back, a reply deferred, an event "
-		    "postponed), which sampling had passed over; what it did then "
-		    "is not seen, or counts after another request, and times of "
-		    "these tiers are too small ({sampling, all} sees it)");
+		    "postponed). Where sampling had passed that over, what the "
+		    "process did then is not seen, or counts after another "
+		    "({sampling, all} sees it); else nobody can tell whose it is. "
+		    "Times of these tiers are too small");
 }
 
 /* Tiers of which the VM counted calls and requests have hardly any. */

@@ -543,17 +543,18 @@ put_cols(struct grid *g, const struct top_view *v, const struct report_columns *
 }
 
 static void
-put_figure(struct grid *g, const struct report_row *row, size_t tier,
-    enum report_what what)
+put_figure(struct grid *g, const struct report_columns *c, const struct report_row *row,
+    size_t tier)
 {
-	double value = report_value(row, tier, what);
+	double value = report_value(row, tier, c->what);
 	char text[TEXT_MAX];
 
-	if (what == REPORT_CALLS)
+	if (c->what == REPORT_CALLS)
 		text_average(text, value);
 	else
 		text_dur(text, value < 0 ? -1 : (kp_dur_ns)value);
-	grid_cell(g, text);
+	grid_cell(g, c->narrow > 0 || tier == 0 ? text : report_with_interval(text, text,
+	    row, &row->cells[tier], report_of_what(c->what)));
 }
 
 static void
@@ -563,17 +564,25 @@ put_row(struct grid *g, const struct report_columns *columns, size_t row)
 	const struct report_cell *c = &r->rows[row].cells[0];
 	struct report_cell cells[2];
 	struct report_row others;
-	double seconds = (double)r->covered / (double)KP_NS_PER_S;
+	double seconds = (double)r->rows[row].counted / (double)KP_NS_PER_S;
 	char text[TEXT_MAX];
-	bool known;
+	bool known, plain = columns->narrow > 1;
 	uint64_t n = report_requests(r, row, &known);
+	const struct {
+		kp_dur_ns v;
+		enum report_of of;
+	} times[] = { { c->mean, REPORT_OF_MEAN }, { c->p99, REPORT_OF_P99 } };
 
 	grid_cell(g, report_row_name(r, row));
 	text[0] = '~';
 	text_average(text + !known, (double)n / seconds);
-	grid_cell(g, r->covered <= 0 ? "-" : text);
-	grid_cell(g, text_dur(text, c->mean));
-	grid_cell(g, text_dur(text, c->p99));
+	if (r->rows[row].counted <= 0)
+		strcpy(text, "-");
+	grid_cell(g, report_with_interval(text, text, &r->rows[row], c,
+	    known || plain ? REPORT_OFS : REPORT_OF_REQUESTS));
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		grid_cell(g, report_with_interval(text, text_dur(text, times[i].v),
+		    &r->rows[row], c, plain ? REPORT_OFS : times[i].of));
 	grid_cell(g, seen_share(text, kp_raised_seen(c->raised, c->unseen),
 	    c->raised, c->calls, c->calls == c->sampled_calls));
 	grid_cell(g, text_share(text, r->rows[row].share));
@@ -581,13 +590,13 @@ put_row(struct grid *g, const struct report_columns *columns, size_t row)
 		grid_cell(g, text_dur(text, c->after_per_request));
 	for (size_t t = 1; t <= r->ntiers; t++)
 		if (report_has_column(columns, t))
-			put_figure(g, &r->rows[row], t, columns->what);
+			put_figure(g, columns, &r->rows[row], t);
 	if (columns->folded > 0) {
 		report_add_others(columns, &r->rows[row], &others, cells);
-		put_figure(g, &others, 1, columns->what);
+		put_figure(g, columns, &others, 1);
 	}
 	if (report_has_rest(r, columns->what))
-		put_figure(g, &r->rows[row], 0, columns->what);
+		put_figure(g, columns, &r->rows[row], 0);
 }
 
 static void
@@ -675,6 +684,7 @@ static const char help_text[] =
     "up down pgup pgdn home end  scroll                    h ?  this help\n"
     "\n"
     "req/s: requests, ~ an estimate; total: of one, on average; errors: raised;\n"
+    "±: in 95 of 100 cases the true figure is no farther; on a wide terminal\n"
     "share: of the time of all requests; tiers: self (exclusive) time of one\n"
     "request, which adds up to total (inclusive), or what w chooses\n"
     "N other: the sum of N tiers that have no room; a wider terminal shows them\n"

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kprofd/fn_name.h"
 #include "text/grid.h"
 #include "text/text.h"
 #include "text/timefmt.h"
@@ -90,7 +91,12 @@ put_bytes(struct grid *g, int64_t bytes, bool known)
 
 #define CELL(name) static void name(struct grid *g, const struct kp_query_used *u)
 
-CELL(name_cell) { grid_cell(g, u->row.name); }
+CELL(name_cell)
+{
+	char name[FN_NAME_MAX];
+
+	grid_cell(g, fn_read(name, sizeof(name), u->row.name));
+}
 CELL(owner_cell) { grid_cell(g, u->row.owner); }
 CELL(number_cell) { put_count(g, u->row.count, !u->estimated); }
 CELL(limit_cell) { put_count(g, u->row.limit, true); }
@@ -341,6 +347,7 @@ void
 usage_json(struct json *j, const struct kp_query_usage *u)
 {
 	const struct kp_query_used *x;
+	char name[FN_NAME_MAX];
 
 	json_array(j, "usage");
 	for (size_t i = 0; i < u->n; i++) {
@@ -349,7 +356,7 @@ usage_json(struct json *j, const struct kp_query_usage *u)
 		json_string(j, "node", x->node);
 		json_string(j, "kind",
 		    kp_usage_kind_name((enum kp_usage_kind)x->row.kind));
-		json_string(j, "name", x->row.name);
+		json_string(j, "name", fn_read(name, sizeof(name), x->row.name));
 		json_string(j, "owner", x->row.owner[0] != '\0' ?
 		    x->row.owner : NULL);
 		json_uint(j, "count", x->row.count);

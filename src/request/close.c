@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sat.h"
+#include "kprofd/hist.h"
 #include "request/life.h"
 
 #define LINES_MAX 16	/* of a request's calls: the processor fetches the rest */
@@ -159,6 +161,8 @@ hand_on(struct kp_requests *rs, struct req *rq, bool open)
 	nd->lost.n[KP_LOSS_IDENTITY_CAP] += rq->overflow;
 	if (rq->again && rq->r.parent_label != 0)
 		nd->lost.n[KP_LOSS_TWICE] += rq->r.weight;
+	if (rq->inherits && rq->r.parent_label == 0)
+		rq->r.traceparent[0] = '\0';
 	here = rq->r.nodes == UINT64_C(1) << rq->r.node;
 	rq->r.ncalls = here ? lay_out(rs, rq) : align_calls(rs, rq);
 	rq->r.calls = rs->out;
@@ -173,7 +177,8 @@ hand_on(struct kp_requests *rs, struct req *rq, bool open)
 	tombs_add(rs, nd, &(struct tombstone){ .label = rq->r.label,
 	    .outer = rq->outer, .proc = rq->calls[0].c.proc, .at = rq->r.end,
 	    .identity = rq->r.identity,
-	    .weight = rq->r.weight & INT32_MAX, .spread = rq->spread });
+	    .weight = rq->r.weight & 0xFFFFFF,
+	    .octave = kp_request_octave(&rq->r) & 0x7Fu, .spread = rq->spread });
 	/* req_drop() decides by this end which calls go on, as was done above. */
 	rq->r.end = end;
 }
@@ -277,6 +282,13 @@ prefetch_next(const struct kp_requests *rs, const struct req *rq)
 		fetch_lines(TAILQ_NEXT(next, link), 2);
 }
 
+uint8_t
+kp_request_octave(const struct kp_request *rq)
+{
+	return kp_outcome_timed((enum kp_outcome)rq->outcome) ?
+	    kp_hist_octave(sat_span(rq->start, rq->end)) : 0;
+}
+
 /* Hands it on, leaves a tombstone and frees it. */
 static void
 req_close(struct kp_requests *rs, struct req *rq)
@@ -316,8 +328,12 @@ orphan_place(struct kp_requests *rs, struct req *orphan, bool last)
 		return;
 	for (uint32_t i = 1; i < orphan->ncalls && cause == KP_LOSS_CALL_CAP; i++)
 		orphan->calls[i].c.lost = false;	/* it was found */
-	req_lose_calls(rs, orphan, 1, cause);
+	if (cause != KP_LOSS_CROSSED)
+		req_lose_calls(rs, orphan, 1, cause);
 	for (uint32_t i = 1; i < orphan->ncalls; i++) {
+		if (cause == KP_LOSS_CROSSED && !orphan->calls[i].c.lost)
+			call_crossed(rs, &orphan->calls[i].c,
+			    orphan->held.label);
 		rs->nodes[orphan->calls[1].c.node].strayed +=
 		    !orphan->calls[i].c.lost;
 		rs->nodes[orphan->calls[1].c.node].outside +=

@@ -200,7 +200,7 @@ kp_requests_find(const struct kp_requests *rs, uint64_t label,
 		return find_abandoned(rs, label, c);
 	*c = (struct kp_closed_request){ .identity = t->identity,
 		.weight = t->weight, .node = tombs_node(rs, label),
-		.end = t->at };
+		.end = t->at, .octave = t->octave };
 	return KP_REQUEST_CLOSED;
 }
 

@@ -157,6 +157,10 @@ void proc_reconcile_entry(struct kp_requests *rs, struct proc *p,
 /* Returns the label of the request that a new one begins inside; see there. */
 uint64_t proc_reconcile_parent(struct kp_requests *rs, const struct proc *p,
     const struct kp_event *ev, uint64_t old_label, uint64_t *outer);
+/* Is the process inside an entry of which nothing more is measured (OPEN_TIMED)? */
+bool proc_in_timed(const struct kp_requests *rs, const struct proc *p);
+/* Counts a call of which nobody can tell the request; label: its token's. */
+void call_crossed(struct kp_requests *rs, const struct kp_call *c, uint64_t label);
 /*
  * A process inside its own entry, for the request `label`, has a token that its
  * sender was found to have for the request `of`: notes that sender, a server, and

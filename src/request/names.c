@@ -220,6 +220,94 @@ ident_rewrite(const struct idents *t, char *text, size_t size)
 	}
 }
 
+/* Of n digits; lower case, as W3C Trace Context has it. */
+static bool
+is_hex(const char *s, size_t n)
+{
+	return strspn(s, "0123456789abcdef") >= n;
+}
+
+bool
+kp_traceparent_parse(char out[KP_TRACEPARENT], const void *p, size_t n)
+{
+	static const char form[] = "00-00000000000000000000000000000000-"
+	    "0000000000000000-0";
+	char s[KP_TRACEPARENT] = "";
+	bool ok = n >= KP_TRACEPARENT - 1 && n <= KP_TRACE_BYTES_MAX;
+
+	out[0] = '\0';
+	if (!ok)
+		return false;
+	memcpy(s, p, KP_TRACEPARENT - 1);
+	ok = s[2] == '-' && s[35] == '-' && s[52] == '-' && is_hex(s, 2) &&
+	    is_hex(s + KP_TRACE_ID_AT, KP_TRACE_ID_LEN) &&
+	    is_hex(s + KP_TRACE_SPAN_AT, 16) && is_hex(s + 53, 2) &&
+	    memcmp(s, "ff", 2) != 0 &&
+	    memcmp(s + KP_TRACE_ID_AT, form + KP_TRACE_ID_AT, KP_TRACE_ID_LEN) != 0 &&
+	    memcmp(s + KP_TRACE_SPAN_AT, form + KP_TRACE_SPAN_AT, 16) != 0 &&
+	    (n == KP_TRACEPARENT - 1 || (memcmp(s, form, 2) != 0 &&
+	    ((const char *)p)[KP_TRACEPARENT - 1] == '-'));
+	if (!ok)
+		return false;
+	s[0] = s[1] = s[53] = '0';
+	s[54] = "01"[strchr("13579bdf", s[54]) != NULL];
+	memcpy(out, s, KP_TRACEPARENT);
+	return true;
+}
+
+bool
+kp_is_trace_id(const char *s)
+{
+	return strlen(s) == KP_TRACE_ID_LEN && is_hex(s, KP_TRACE_ID_LEN);
+}
+
+bool
+kp_traceparent_sampled(const char *traceparent)
+{
+	return traceparent[0] != '\0' && traceparent[KP_TRACEPARENT - 2] == '1';
+}
+
+bool
+ident_trace(struct kp_span *raw, struct kp_span *traceparent)
+{
+	struct kp_span at, rest;
+	struct kp_term r;
+
+	kp_term_begin_raw(&r, raw->p, raw->n);
+	if (kp_term_peek(&r) != KP_TERM_TUPLE || kp_term_tuple(&r) != 3 ||
+	    !kp_span_is(kp_term_atom(&r), KP_TRACE_TAG))
+		return false;
+	at = kp_term_raw(&r);
+	rest = kp_term_raw(&r);
+	if (kp_term_finish(&r) != KP_OK)
+		return false;
+	kp_term_begin_raw(&r, rest.p, rest.n);
+	if (kp_term_peek(&r) == KP_TERM_NIL || (kp_term_peek(&r) == KP_TERM_ATOM &&
+	    kp_span_is(kp_term_atom(&r), "undefined")))
+		rest.n = 0;
+	*traceparent = at;
+	*raw = rest;
+	return true;
+}
+
+void
+ident_traceparent(struct kp_span raw, char traceparent[KP_TRACEPARENT])
+{
+	uint8_t bytes[KP_TRACE_BYTES_MAX];
+	struct kp_span text;
+	struct kp_term r;
+	size_t n;
+
+	kp_term_begin_raw(&r, raw.p, raw.n);
+	if (kp_term_peek(&r) == KP_TERM_BINARY) {
+		text = kp_term_binary(&r);
+	} else {
+		n = kp_term_string(&r, bytes, sizeof(bytes));
+		text = (struct kp_span){ bytes, r.err == KP_OK ? (uint32_t)n : 0 };
+	}
+	kp_traceparent_parse(traceparent, text.p, text.n);
+}
+
 bool
 ident_label(struct kp_span *raw)
 {

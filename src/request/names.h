@@ -14,6 +14,7 @@
 
 #include "base/map.h"
 #include "kprofd/config.h"
+#include "kprofd/etf.h"
 #include "kprofd/request.h"
 
 /* ---- request types ("identities"), and labels of calls ---- */
@@ -39,6 +40,19 @@ void idents_free(struct idents *t);
 uint32_t idents_known(const struct idents *t, struct kp_span raw);
 /* KP_IDENT_OTHER when the table is full: *overflow is then set. */
 uint32_t idents_intern(struct idents *t, struct kp_span raw, bool *overflow);
+/* Most identities and labels are not tuples, and need not be read to know that. */
+static inline bool
+ident_is_tuple(struct kp_span raw)
+{
+	return raw.n > 1 && raw.p[0] == ETF_SMALL_TUPLE;
+}
+/*
+ * Takes Identity, which is empty for [] and undefined, out of {'_trace', Traceparent,
+ * Identity}, and sets the span of Traceparent.  False: it is not such a term.
+ */
+bool ident_trace(struct kp_span *raw, struct kp_span *traceparent);
+/* Reads such a Traceparent: "" if it is invalid, or the span empty. */
+void ident_traceparent(struct kp_span raw, char traceparent[KP_TRACEPARENT]);
 /* Takes Label out of {'_label', Label}; false: it is an identity. */
 bool ident_label(struct kp_span *raw);
 /*

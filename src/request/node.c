@@ -262,7 +262,8 @@ procs_free(struct kp_requests *rs)
 		if (rs->procs.slots[i].key != 0) {
 			p = (struct proc *)(uintptr_t)rs->procs.slots[i].val;
 			for (uint32_t j = 0; j < p->n; j++)
-				if (p->v[j].kind == OPEN_OUTLAST)
+				if (p->v[j].kind == OPEN_OUTLAST ||
+				    p->v[j].kind == OPEN_TIMED)
 					pool_put(&rs->pool, p->v[j].out,
 					    sizeof(*p->v[j].out));
 			proc_free_stack(rs, p);

@@ -558,6 +558,19 @@ proc_in_entry(const struct proc *p)
 	return false;
 }
 
+bool
+proc_in_timed(const struct kp_requests *rs, const struct proc *p)
+{
+	const struct open *o;
+
+	for (uint32_t i = rs->o.conf->slow_always ? p->n : 0; i > 0; i--) {
+		o = &p->v[i - 1];
+		if (o->kind == OPEN_TIMED || (o->kind == OPEN_REQUEST && o->idx == 0))
+			return o->kind == OPEN_TIMED && o->doubt == DOUBT_NONE;
+	}
+	return false;
+}
+
 struct req *
 mark_here(const struct kp_requests *rs, const struct proc *p, uint64_t label)
 {
@@ -678,6 +691,9 @@ proc_reconcile_entry(struct kp_requests *rs, struct proc *p, uint64_t old_label,
 	uint32_t i;
 
 	proc_reconcile_again(rs, p, fn, caller, 0, at);
+	/* It is inside that one, whose end is reported. */
+	if (p->node->all_exact && proc_in_timed(rs, p))
+		return;
 	/* A call below the caller still runs: fn called itself through others. */
 	for (i = p->n; p->node->chain_is_ambiguous && i > 0 &&
 	    p->v[i - 1].fn != caller; i--)
@@ -824,6 +840,19 @@ crossed_detach(struct crossed *d, uint32_t node)
 			d->v[i] = d->v[--d->n];
 }
 
+void
+call_crossed(struct kp_requests *rs, const struct kp_call *c, uint64_t label)
+{
+	const struct req *rq = req_get(rs, label);
+	const struct tombstone *t = rq == NULL ? tombs_get(rs, label) : NULL;
+	uint32_t weight = rq != NULL ? rq->r.weight : t != NULL ? t->weight : 1;
+
+	rs->nodes[c->node].lost.n[KP_LOSS_CROSSED]++;
+	rs->o.on_late(rs->o.ctx, &(struct kp_late_call){ .crossed = true,
+	    .identity = KP_IDENT_NONE, .weight = weight, .fn = c->fn,
+	    .outcome = KP_UNFINISHED, .node = c->node, .start = c->start });
+}
+
 /*
  * The last call of this process in rq: it was for the request that was answered,
  * or for this one.
@@ -841,7 +870,7 @@ crossed_lose(struct kp_requests *rs, struct req *rq, uint64_t proc)
 			continue;
 		if (rq->ended_by != i - 1) {
 			c->lost = true;
-			rs->nodes[c->node].lost.n[KP_LOSS_CROSSED]++;
+			call_crossed(rs, c, rq->r.label);
 		}
 		return;
 	}

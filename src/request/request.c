@@ -287,6 +287,9 @@ req_make(struct kp_requests *rs, const struct proc *p,
 		.weight = ev->weight, .id = ++rs->next_id,
 		.node = (uint8_t)nd->index, .nodes = rq->r.nodes };
 	rq->outer = outer;
+	rq->inherits = in != NULL && in->r.traceparent[0] != '\0';
+	if (rq->inherits)
+		memcpy(rq->r.traceparent, in->r.traceparent, KP_TRACEPARENT);
 	rq->again = in != NULL && in->ncalls > 0 && in->calls[0].c.proc == p->id &&
 	    same_fn(rs, &in->calls[0].c, &entry->c);
 	rq->outer_early = parent != 0 && (in == NULL || in->state == REQ_EARLY);
@@ -352,7 +355,7 @@ queued_take(struct kp_request *r, struct kp_span identity, uint8_t buf[QUEUED_MA
 	/* less than 0 where clocks differ: it is not known */
 	r->was_queued = us >= 0 && us < INT64_MAX / KP_NS_PER_US;
 	r->queued = r->was_queued ? us * KP_NS_PER_US : 0;
-	buf[0] = 104;	/* SMALL_TUPLE_EXT */
+	buf[0] = ETF_SMALL_TUPLE;
 	buf[1] = (uint8_t)(n - 2);
 	memcpy(buf + 2, t.p, rest);
 	return n == 3 ? (struct kp_span){ t.p, rest } :
@@ -369,6 +372,21 @@ req_name(struct kp_requests *rs, struct req *rq, struct kp_span identity)
 	identity = queued_take(&rq->r, identity, buf);
 	rq->r.identity = term_number(rs, &rs->idents, identity, rq->r.node,
 	    &rq->overflow);
+}
+
+/* Its own traceparent: the first that a call has, and the entry's goes before. */
+static void
+req_trace(struct req *rq, struct kp_span trace)
+{
+	char own[KP_TRACEPARENT];
+
+	if (trace.n == 0 || (rq->r.traceparent[0] != '\0' && !rq->inherits))
+		return;
+	ident_traceparent(trace, own);
+	if (own[0] == '\0')
+		return;
+	memcpy(rq->r.traceparent, own, sizeof(own));
+	rq->inherits = false;
 }
 
 /* Two requests have one label: both are lost, each where it began. */
@@ -391,10 +409,36 @@ token_of(const struct kp_requests *rs, const struct proc *p,
 		.serial = ev->serial, .last = ev->last };
 }
 
-/* labelled: fn, or fn with the call's label. */
+/* An entry between slices: no token marks what is done for it. */
+static void
+on_timed(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
+    struct open *o, struct kp_span trace)
+{
+	struct kp_request r = { .weight = 0 };
+	size_t bytes = sizeof(*o->out);
+	uint8_t buf[QUEUED_MAX];
+	bool overflow;
+
+	proc_caller_runs(rs, p, o->caller);
+	proc_reconcile_entry(rs, p, 0, o->fn, o->caller, ev->ts);
+	o->kind = OPEN_TIMED;
+	o->out = pool_get(&rs->pool, &bytes);
+	if (o->out == NULL) {
+		o->kind = OPEN_IGNORED;
+		p->node->lost.n[KP_LOSS_REQUEST_CAP]++;
+	} else {
+		o->out->identity = ev->identity.n == 0 ? KP_IDENT_NONE :
+		    term_number(rs, &rs->idents, queued_take(&r, ev->identity, buf),
+		    p->node->index, &overflow);
+		ident_traceparent(trace, o->out->traceparent);
+	}
+	proc_push(rs, p, o);
+}
+
+/* labelled: fn, or fn with the call's label; trace: a traceparent's term, or empty. */
 static void
 on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
-    uint32_t fn, uint32_t labelled, uint32_t caller)
+    uint32_t fn, uint32_t labelled, uint32_t caller, struct kp_span trace)
 {
 	struct rcall c = { .c = { .start = ev->ts, .proc = p->id, .fn = labelled,
 	    .parent = KP_NONE, .outcome = KP_OPEN,
@@ -407,6 +451,11 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	    proc_works_for(rs, p->node, p->id, &held, ev->ts);
 	bool set = rs->fns.v[fn].mark == KP_MARK_SET;
 
+	if (ev->label == 0 && !ev->foreign && rs->o.conf->slow_always) {
+		o.idx = labelled;
+		on_timed(rs, p, ev, &o, trace);
+		return;
+	}
 	p->node->entries++;
 	proc_caller_runs(rs, p, caller);
 	if (set)
@@ -430,6 +479,7 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		if (ev->identity.n > 0)
 			o.rq->r.identity = KP_IDENT_NONE;
 		req_name(rs, o.rq, ev->identity);
+		req_trace(o.rq, trace);
 		req_end_by_finish(rs, o.rq);
 		if (set) {
 			o.kind = OPEN_IGNORED;
@@ -480,6 +530,11 @@ call_find_request(struct kp_requests *rs, struct proc *p, const struct kp_event 
 	    proc_works_for(rs, p->node, p->id, held, ev->ts);
 	bool unsure, unowned;
 
+	if (proc_in_timed(rs, p)) {
+		p->node->outside++;
+		o->label = NOBODYS;
+		return false;
+	}
 	if (of == 0)
 		of = proc_innermost_label(p);
 	unsure = ev->label != 0 && (of == 0 || (proc_innermost_label(p) == 0 &&
@@ -498,7 +553,8 @@ call_find_request(struct kp_requests *rs, struct proc *p, const struct kp_event 
 		    rs->n_early < UNOWNED_MAX))
 			o->rq = orphan_make(rs, held, c->node, ev->ts);
 		if (o->rq == NULL) {
-			p->node->lost.n[KP_LOSS_CROSSED] += !unowned;
+			if (!unowned)
+				call_crossed(rs, c, ev->label);
 			p->node->outside += unowned;
 			o->label = unowned ? NOBODYS : o->label;
 			return false;
@@ -515,7 +571,7 @@ call_find_request(struct kp_requests *rs, struct proc *p, const struct kp_event 
 
 static void
 on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
-    uint32_t fn, uint32_t labelled, uint32_t caller)
+    uint32_t fn, uint32_t labelled, uint32_t caller, struct kp_span trace)
 {
 	struct open o = { .kind = OPEN_IGNORED, .fn = fn, .caller = caller,
 		.start = ev->ts };
@@ -535,7 +591,11 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	t = o.rq == NULL ? tombs_get(rs, o.label) : NULL;
 	if (o.rq == NULL && t == NULL)
 		o.rq = req_make_early(rs, o.label, c.c.node, ev->ts);
-	if (o.rq != NULL && !o.rq->collided) {
+	if (rs->fns.v[fn].mark == KP_MARK_TRACE) {
+		/* it does nothing, and counts for nothing */
+		if (o.rq != NULL)
+			req_trace(o.rq, trace);
+	} else if (o.rq != NULL && !o.rq->collided) {
 		req_name(rs, o.rq, ev->identity);
 		c.c.parent = stack_parent(p, o.rq);
 		c.from = held.from != p->id ? held.from : 0;
@@ -622,6 +682,7 @@ on_opening(struct kp_requests *rs, struct rnode *nd,
 	uint64_t id = pid_key(nd->index, &ev->pid);
 	struct proc *p = proc_get(rs, id);
 	struct kp_span label = ev->identity;
+	struct kp_span trace = { NULL, 0 };
 	struct kp_event own;
 
 	if (p == NULL)
@@ -633,7 +694,12 @@ on_opening(struct kp_requests *rs, struct rnode *nd,
 	} else {
 		/* The return_to of an exact return comes before this. */
 		p->exact_seen = false;
-		if (label.n > 0 && ident_label(&label)) {
+		if (ident_is_tuple(label) && ident_trace(&label, &trace)) {
+			own = *ev;
+			own.identity = label;
+			ev = &own;
+		}
+		if (ident_is_tuple(label) && ident_label(&label)) {
 			labelled = call_label(rs, nd, fn, label);
 			own = *ev;
 			own.identity.n = 0;
@@ -645,11 +711,11 @@ on_opening(struct kp_requests *rs, struct rnode *nd,
 			ev = &own;
 		}
 		if (ev->kind == KP_EV_ENTRY)
-			on_entry(rs, p, ev, fn, labelled, caller);
+			on_entry(rs, p, ev, fn, labelled, caller, trace);
 		else if (ev->kind == KP_EV_CLEAR)
 			on_clear(rs, p, ev, fn, caller);
 		else
-			on_call(rs, p, ev, fn, labelled, caller);
+			on_call(rs, p, ev, fn, labelled, caller, trace);
 	}
 	if (p != NULL)
 		proc_drop_if_empty(rs, p);
@@ -742,6 +808,12 @@ const char *
 kp_requests_part(const struct kp_requests *rs, uint32_t part)
 {
 	return rs->fns.parts.text[part];
+}
+
+uint32_t
+kp_requests_identities(const struct kp_requests *rs)
+{
+	return rs->idents.len;
 }
 
 const char *

@@ -143,6 +143,24 @@ outlast_is_old(const struct open *o, kp_target_ns now)
 	return now - o->out->limit >= KP_TOMBSTONE_AGE;
 }
 
+/* Hands on the entry that ended: a request of weight 0, which stands for none. */
+static void
+timed_end(struct kp_requests *rs, const struct proc *p, const struct open *o,
+    enum kp_outcome how, kp_target_ns at)
+{
+	uint8_t node = (uint8_t)p->node->index;
+	struct kp_call c = { .start = o->start, .end = at, .proc = p->id, .fn = o->idx,
+		.parent = KP_NONE, .outcome = (uint8_t)how, .node = node, .placed = true };
+	struct kp_request r = { .label = TIMED | ++rs->next_id, .start = o->start,
+		.end = at, .identity = o->out->identity, .id = rs->next_id, .ncalls = 1,
+		.calls = &c, .outcome = (uint8_t)how, .node = node,
+		.nodes = UINT64_C(1) << node };
+
+	memcpy(r.traceparent, o->out->traceparent, sizeof(r.traceparent));
+	p->node->lost.n[KP_LOSS_TIMED]++;
+	rs->o.on_request(rs->o.ctx, &r);
+}
+
 /* Records the end of *o, which the caller takes off the stack. */
 static void
 open_end(struct kp_requests *rs, const struct proc *p, const struct open *o,
@@ -164,6 +182,10 @@ open_end(struct kp_requests *rs, const struct proc *p, const struct open *o,
 		outlast_end(rs, p, o, how, at);
 		return;
 	}
+	if (o->kind == OPEN_TIMED && how != KP_UNFINISHED)
+		timed_end(rs, p, o, how, at);
+	if (o->kind == OPEN_TIMED)
+		pool_put(&rs->pool, o->out, sizeof(*o->out));
 	if (o->kind != OPEN_REQUEST)
 		return;
 	c = &o->rq->calls[o->idx].c;
@@ -252,7 +274,7 @@ proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
 	while (p->n > down_to) {
 		fn = &rs->fns.v[p->v[p->n - 1].fn];
 		if (p->v[p->n - 1].doubt == DOUBT_NONE &&
-		    p->v[p->n - 1].kind != OPEN_IGNORED &&
+		    p->v[p->n - 1].kind < OPEN_TIMED &&
 		    ++fn->left >= rs->o.max_stack) {
 			fn->left = 0;	/* no evidence against other nodes */
 			fn_runaway(rs, p, fn);
@@ -293,8 +315,7 @@ proc_overflow(struct kp_requests *rs, struct proc *p, kp_target_ns at)
 	if (same > p->n / 2)
 		fn_runaway(rs, p, fn);
 	for (uint32_t i = 0; i < p->n; i++)
-		p->node->lost.n[KP_LOSS_STACK_CAP] +=
-		    p->v[i].kind != OPEN_IGNORED;
+		p->node->lost.n[KP_LOSS_STACK_CAP] += p->v[i].kind < OPEN_TIMED;
 	proc_leave(rs, p, 0, at);
 }
 
@@ -688,12 +709,13 @@ proc_sweep(struct kp_requests *rs, struct proc *p, kp_target_ns now)
 		o = &p->v[i];
 		old = o->kind == OPEN_OUTLAST ? outlast_is_old(o, now) :
 		    o->kind != OPEN_REQUEST && o->start < before;
-		if ((o->kind == OPEN_LATE || o->kind == OPEN_OUTLAST) &&
+		if (o->kind != OPEN_REQUEST && o->kind != OPEN_IGNORED &&
 		    o->doubt != DOUBT_NONE) {
 			open_end(rs, p, o, o->maybe_how, o->maybe);
 		} else if (old) {
-			p->node->lost.n[KP_LOSS_OUTLASTED] +=
-			    o->kind != OPEN_IGNORED;
+			if (o->kind == OPEN_TIMED && p->node->all_exact)
+				timed_end(rs, p, o, KP_UNFINISHED, now);
+			p->node->lost.n[KP_LOSS_OUTLASTED] += o->kind < OPEN_TIMED;
 			open_end(rs, p, o, KP_UNFINISHED, before);
 		} else {
 			p->v[keep++] = *o;
@@ -736,7 +758,7 @@ procs_sweep(struct kp_requests *rs, struct rnode *nd, kp_target_ns now)
 static enum kp_loss
 abandoned_as(const struct open *o, enum kp_loss cause)
 {
-	if (o->doubt != DOUBT_NONE || o->kind == OPEN_IGNORED ||
+	if (o->doubt != DOUBT_NONE || o->kind >= OPEN_TIMED ||
 	    (o->kind == OPEN_REQUEST && o->rq->collided))
 		return KP_LOSS_COUNT;
 	if (cause == KP_LOSS_RUNNING)
@@ -744,18 +766,30 @@ abandoned_as(const struct open *o, enum kp_loss cause)
 	return o->kind == OPEN_REQUEST ? KP_LOSS_LEFT : KP_LOSS_OUTLASTED_CUT;
 }
 
-static void
+/* Entries that began before a slice of time go on behind it.  True: p has no calls now. */
+static bool
 proc_abandon(struct kp_requests *rs, struct proc *p, enum kp_loss cause)
 {
+	uint32_t keep = 0;
 	enum kp_loss as;
+	struct open o;
 
-	while (p->n > 0) {
+	for (uint32_t i = 0; cause == KP_LOSS_SLICE && i < p->n; i++) {
+		if (p->v[i].kind != OPEN_TIMED)
+			continue;
+		o = p->v[i];
+		memmove(&p->v[keep + 1], &p->v[keep], (i - keep) * sizeof(o));
+		p->v[keep++] = o;
+	}
+	while (p->n > keep) {
 		as = abandoned_as(&p->v[p->n - 1], cause);
 		if (as != KP_LOSS_COUNT)
 			p->node->lost.n[as]++;
 		proc_pop_left(rs, p, KP_UNFINISHED, p->last);
 	}
-	proc_free(rs, p);
+	if (keep == 0)
+		proc_free(rs, p);
+	return keep == 0;
 }
 
 void
@@ -766,9 +800,7 @@ procs_abandon(struct kp_requests *rs, struct rnode *nd, enum kp_loss cause)
 	for (size_t i = 0; i < rs->procs.cap;) {
 		p = rs->procs.slots[i].key != 0 ?
 		    (struct proc *)(uintptr_t)rs->procs.slots[i].val : NULL;
-		if (p != NULL && p->node == nd)
-			proc_abandon(rs, p, cause);
-		else
+		if (p == NULL || p->node != nd || !proc_abandon(rs, p, cause))
 			i++;
 	}
 }

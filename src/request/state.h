@@ -49,6 +49,8 @@ struct token {
  * request is not known yet (reconcile.c).  No token has its label, this or above.
  */
 #define ORPHAN (UINT64_C(1) << 62)
+/* From here on labels of requests that had no token: see OPEN_TIMED. */
+#define TIMED (UINT64_C(1) << 61)
 #define NOBODYS UINT64_MAX	/* the label of a call of no request */
 #define NEST_MAX 8	/* requests inside each other that are told apart */
 
@@ -103,6 +105,7 @@ struct req {
 	bool bounded : 1;	/* `since` is the last serial before it */
 	bool again : 1;		/* its entry was called inside itself, if it is inside
 				   another request */
+	bool inherits : 1;	/* the traceparent of the request that it is inside */
 	/*
 	 * r.calls and r.ncalls are set when it closes.  While it is early
 	 * r.node is that of its first call.  All times here are by the clock of
@@ -137,6 +140,7 @@ enum open_kind {
 	OPEN_REQUEST,	/* call number idx of a request */
 	OPEN_LATE,	/* a closed request; the call began after its end */
 	OPEN_OUTLAST,	/* a closed request; the call began inside: stack.c */
+	OPEN_TIMED,	/* an entry between slices: a request of one call */
 	OPEN_IGNORED	/* none: lost, and kept so that returns still pair */
 };
 
@@ -147,18 +151,22 @@ enum doubt {
 	DOUBT_PASSED	/* an exception may have passed it */
 };
 
-/* A call that outlasts its request; its place on the stack has the rest. */
+/*
+ * A call that outlasts its request, or an entry between slices; its place on the stack
+ * has the rest.
+ */
 struct outlast {
 	uint32_t identity, weight, number;
 	kp_target_ns limit;	/* its request's end, by its own node's clock */
 	kp_dur_ns waited;	/* since then, for calls that outlast it too */
+	char traceparent[KP_TRACEPARENT];	/* of the entry */
 };
 
 struct open {
 	uint8_t kind;		/* enum open_kind */
 	uint8_t doubt;		/* enum doubt */
 	uint8_t maybe_how;	/* in doubt: how (enum kp_outcome) and when it */
-	uint32_t idx;		/* OPEN_LATE, OPEN_OUTLAST: its function, with its label */
+	uint32_t idx;		/* OPEN_LATE, _OUTLAST, _TIMED: its function, with its label */
 	kp_target_ns maybe;	/* ended, if it did */
 	uint32_t fn, caller;	/* KP_NONE: unknown */
 	uint64_t label;
@@ -168,7 +176,7 @@ struct open {
 		struct {		/* OPEN_LATE */
 			uint32_t identity, weight;
 		};
-		struct outlast *out;	/* OPEN_OUTLAST; from the pool */
+		struct outlast *out;	/* OPEN_OUTLAST, OPEN_TIMED; from the pool */
 	};
 };
 
@@ -203,7 +211,7 @@ struct tombstone {
 	uint64_t proc;		/* of its entry */
 	kp_target_ns at;	/* its end, by the clock of its node */
 	uint32_t identity;
-	uint32_t weight : 31, spread : 1;
+	uint32_t weight : 24, octave : 7, spread : 1;	/* octave: of its duration */
 };
 
 /* Ring of closed requests' labels, oldest at head. */

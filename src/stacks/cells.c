@@ -1,5 +1,5 @@
 /*
- * cells.c - a cell for each combination of type, path, state and stack.
+ * cells.c - a cell for each combination of type, duration, path, state and stack.
  *
  * All texts of a window are in one piece of memory; each path and each stack is
  * there once.
@@ -72,6 +72,7 @@ find_or_add(struct stack_cells *c, struct stack_cell_key *key)
 	if (cell == NULL && c->n >= STACK_CELLS_MAX + STACK_CELLS_OTHER) {
 		key->identity = KP_IDENT_OTHER;
 		key->path = STACK_PATH_OTHER;
+		key->octave = 0;
 		cell = find(c, key);
 	}
 	return cell != NULL ? cell : add(c, key);
@@ -140,6 +141,7 @@ fill(struct kp_window *w, const struct stack_cells *c, struct texts *x,
 			.frames = w->stack_texts +
 			    x->stacks[from->key.stack] - 1,
 			.state = (uint8_t)from->key.state,
+			.octave = (uint8_t)from->key.octave,
 			.samples = from->samples,
 			.time = from->time, .w_time = from->w_time,
 		};

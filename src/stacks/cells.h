@@ -1,4 +1,7 @@
-/* cells.h - sums samples of one node by request type, path, state and stack. */
+/*
+ * cells.h - sums samples of one node by request type and its duration, path, state and
+ * stack.
+ */
 #ifndef KPROFD_STACKS_CELLS_H
 #define KPROFD_STACKS_CELLS_H
 
@@ -10,8 +13,9 @@
 
 /*
  * In one window: ten times what a default rate of samples can fill.  Past it
- * stacks become KP_STACK_OTHER.  Past STACK_CELLS_OTHER more cells, paths and types
- * become STACK_PATH_OTHER and KP_IDENT_OTHER: one cell for each state.
+ * stacks become KP_STACK_OTHER.  Past STACK_CELLS_OTHER more cells, paths, types
+ * and durations become STACK_PATH_OTHER, KP_IDENT_OTHER and not known: one cell for
+ * each state.
  */
 #define STACK_CELLS_MAX 20000
 #define STACK_CELLS_OTHER 1000
@@ -23,7 +27,8 @@ struct stack_cell_key {
 	uint32_t identity;
 	uint32_t path;		/* stack_cells_path() */
 	uint32_t stack;		/* in the table */
-	uint32_t state;		/* enum kp_stack_state */
+	uint16_t state;		/* enum kp_stack_state */
+	uint16_t octave;	/* of the request's duration (hist.h) */
 };
 
 struct stack_cell {

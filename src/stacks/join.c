@@ -32,7 +32,8 @@ struct stack_join {
 	struct unmatched_samples unmatched;
 	struct stack_cells cells;
 	struct kp_losses losses;	/* of the running window */
-	struct stack_totals totals;
+	struct stack_totals totals;	/* sampler: of the agent that is there, */
+	struct kp_stack_counts before;	/* of those before it */
 	struct kp_usage *usage;		/* of the last walk; NULL: none */
 	struct kp_buf path;		/* scratch */
 };
@@ -244,6 +245,7 @@ stack_join_free(struct stack_join *j)
 void
 stack_join_restart(struct stack_join *j)
 {
+	j->before = stack_join_totals(j).sampler;
 	j->totals.sampler = (struct kp_stack_counts){ 0 };
 }
 
@@ -259,14 +261,15 @@ lose(struct stack_join *j, enum kp_loss cause, uint64_t n)
 /* path: what j->path holds, or nothing. */
 static void
 count(struct stack_join *j, const struct kp_stack_sample *s, uint32_t identity,
-    uint32_t weight)
+    uint8_t octave, uint32_t weight)
 {
 	uint32_t path = j->path.err != KP_OK ? STACK_PATH_OTHER :
 	    stack_cells_path(&j->cells, kp_buf_cstr(&j->path));
 	struct stack_cell_key key = {
 		.identity = identity == KP_IDENT_TOTAL ? KP_IDENT_NONE :
 		    identity,
-		.path = path, .stack = s->stack, .state = s->state };
+		.path = path, .stack = s->stack, .state = s->state,
+		.octave = octave };
 
 	if (stack_cells_add(&j->cells, key, s->time, weight))
 		j->totals.joined++;
@@ -287,7 +290,7 @@ join(struct stack_join *j, const struct stack_scope *scope,
 		s->stack = KP_STACK_LATE;
 	kp_buf_reset(&j->path);
 	put_path(&j->path, scope, rq, call, how == AFTER);
-	count(j, s, rq->identity, rq->weight);
+	count(j, s, rq->identity, kp_request_octave(rq), rq->weight);
 }
 
 /* No call of the request is open after this time; INT64_MAX: one has no end. */
@@ -453,7 +456,7 @@ settle_closed(struct stack_join *j, const struct stack_scope *scope,
 	} else {
 		kp_buf_reset(&j->path);
 		kp_buf_str(&j->path, "_after");
-		count(j, s, c->identity, c->weight);
+		count(j, s, c->identity, c->octave, c->weight);
 	}
 }
 
@@ -673,6 +676,15 @@ struct stack_totals
 stack_join_totals(const struct stack_join *j)
 {
 	struct stack_totals t = j->totals;
+	struct kp_stack_counts *s = &t.sampler;
+	const struct kp_stack_counts *b = &j->before;
+
+	*s = (struct kp_stack_counts){ .ticks = s->ticks + b->ticks,
+		.looked = s->looked + b->looked, .taken = s->taken + b->taken,
+		.not_seen = s->not_seen + b->not_seen,
+		.unsent = s->unsent + b->unsent,
+		.busy = sat_add(s->busy, b->busy),
+		.crowded = s->crowded + b->crowded, .late = s->late + b->late };
 
 	t.waiting = j->pending.n + (uint32_t)j->unmatched.n;
 	return t;

@@ -4,6 +4,7 @@
  * start, and a parent has the lower index.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/sat.h"
 #include "state.h"
@@ -308,7 +309,7 @@ pause_sums_free(struct pause_sums *s)
 static bool
 room(struct pause_sums *s, const struct kp_request *rq)
 {
-	struct call_pauses *v;
+	struct kp_call_pauses *v;
 	struct charge *charges;
 	uint32_t *first;
 
@@ -421,18 +422,18 @@ waited(void *ctx, uint32_t call, kp_target_ns from, kp_target_ns to)
 	}
 }
 
-const struct call_pauses *
+const struct kp_call_pauses *
 pause_sums(struct pause_sums *s, const struct kp_request *rq,
     const kp_dur_ns *self, kp_target_ns *reach)
 {
-	struct call_pauses *p;
+	struct kp_call_pauses *p;
 	struct charge *c;
 
 	if (!room(s, rq))
 		return NULL;
 	s->ncharges = 0;
 	for (uint32_t i = 0; i < rq->ncalls; i++)
-		s->v[i] = (struct call_pauses){ 0, 0 };
+		s->v[i] = (struct kp_call_pauses){ 0, 0 };
 	for (uint32_t i = 0; i < rq->npauses; i++)
 		charge(s, rq, self, &rq->pauses[i]);
 	if (s->ncharges == 0)
@@ -451,4 +452,26 @@ pause_sums(struct pause_sums *s, const struct kp_request *rq,
 			*(c->kind == KP_PAUSE_GC ? &p->gc : &p->out) += c->left;
 	}
 	return s->v;
+}
+
+enum kp_err
+kp_request_pauses(const struct kp_request *rq, const kp_dur_ns *self,
+    struct kp_call_pauses *pauses)
+{
+	const struct kp_call_pauses *v = NULL;
+	struct pause_sums s = { .cap = 0 };
+	kp_target_ns *reach;
+
+	for (uint32_t i = 0; i < rq->ncalls; i++)
+		pauses[i] = (struct kp_call_pauses){ 0, 0 };
+	if (rq->npauses == 0)
+		return KP_OK;
+	reach = calloc(rq->ncalls, sizeof(*reach));
+	if (reach != NULL)
+		v = pause_sums(&s, rq, self, reach);
+	if (v != NULL)
+		memcpy(pauses, v, rq->ncalls * sizeof(*v));
+	pause_sums_free(&s);
+	free(reach);
+	return v != NULL ? KP_OK : KP_ENOMEM;
 }

@@ -75,6 +75,37 @@ kp_hist_bucket(kp_dur_ns d)
 	return 3 + (int32_t)below + KP_HIST_PER_OCTAVE * (top - 30);
 }
 
+static unsigned
+octave_of(int32_t bucket)
+{
+	return (unsigned)(bucket + 31 * KP_HIST_PER_OCTAVE) / KP_HIST_PER_OCTAVE;
+}
+
+uint8_t
+kp_hist_octave(kp_dur_ns d)
+{
+	return (uint8_t)octave_of(kp_hist_bucket(d));
+}
+
+kp_dur_ns
+kp_hist_octave_end(unsigned octave)
+{
+	if (octave >= KP_HIST_OCTAVES)
+		return INT64_MAX;
+	return (kp_dur_ns)(exp2((double)octave - 30) * 1e9);
+}
+
+uint64_t
+kp_hist_octaves(const struct kp_hist *h, unsigned from, unsigned to)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < h->len; i++)
+		if (octave_of(h->lo + (int32_t)i) - from <= to - from)
+			n += h->n[i];
+	return n;
+}
+
 double
 kp_hist_lower(int32_t i)
 {
@@ -187,6 +218,22 @@ kp_hist_take(struct kp_hist *h, const struct kp_hist *from)
 	return KP_OK;
 }
 
+double
+kp_hist_within(const struct kp_hist *h, kp_dur_ns d, uint64_t *low, uint64_t *high)
+{
+	int32_t at = kp_hist_bucket(d);
+	double from = kp_hist_lower(at) * 1e9, to = kp_hist_upper(at) * 1e9;
+	uint64_t below = 0, n = count_at(h, at);
+
+	for (uint32_t i = 0; i < h->len && h->lo + (int32_t)i < at; i++)
+		below += h->n[i];
+	/* durations are whole ns: does one fit between d and the bucket's end? */
+	*low = to < (double)d + 1 ? below + n : below;
+	*high = below + n;
+	return *low == *high ? (double)*high : (double)below +
+	    (double)n * ((double)d - from) / (to - from);
+}
+
 /* Returns the geometric middle of a bucket in ns: at most 2^(1/64) off. */
 static double
 middle(int32_t i)
@@ -195,10 +242,11 @@ middle(int32_t i)
 }
 
 double
-kp_hist_spread(const struct kp_hist *h)
+kp_hist_deviation(const struct kp_hist *h, double *mean)
 {
-	double sum = 0, squares = 0, n = (double)h->count, ms, mean;
+	double sum = 0, squares = 0, n = (double)h->count, ms;
 
+	*mean = 0;
 	if (h->count == 0)
 		return 0;
 	for (uint32_t i = 0; i < h->len; i++) {
@@ -209,8 +257,8 @@ kp_hist_spread(const struct kp_hist *h)
 		sum += (double)h->n[i] * ms;
 		squares += (double)h->n[i] * ms * ms;
 	}
-	mean = sum / n;
-	return sqrt(fmax(squares / n - mean * mean, 0)) / mean;
+	*mean = 1e6 * sum / n;
+	return 1e6 * sqrt(fmax(squares / n - sum / n * sum / n, 0));
 }
 
 kp_dur_ns

@@ -95,16 +95,11 @@ struct inside *inside_keep(struct insides *in, uint32_t number,
 struct inside *inside_take(struct insides *in, uint32_t number);
 void insides_free(struct insides *in);
 
-/* How long a call's process was scheduled out or collected garbage in its self time, in ns. */
-struct call_pauses {
-	kp_dur_ns out, gc;
-};
-
 struct charge;
 
 /* Scratch, all zero at first, kept from one request to the next. */
 struct pause_sums {
-	struct call_pauses *v;		/* by call */
+	struct kp_call_pauses *v;	/* by call */
 	uint32_t *first;		/* index of each call's first charge */
 	size_t cap;
 	struct charge *charges;
@@ -115,7 +110,7 @@ struct pause_sums {
  * Returns the pauses by call; NULL: out of memory.  Call request_self() first;
  * self and reach are those of it.  Valid until the next call.
  */
-const struct call_pauses *pause_sums(struct pause_sums *s,
+const struct kp_call_pauses *pause_sums(struct pause_sums *s,
     const struct kp_request *rq, const kp_dur_ns *self, kp_target_ns *reach);
 void pause_sums_free(struct pause_sums *s);
 
@@ -136,7 +131,11 @@ struct kp_stats {
 	struct waits waits;
 	struct insides insides;
 	uint64_t sampled;
-	uint64_t counted[TIERS];	/* by the VM, since the last window */
+	/* Of tiers, in requests or not, since the last window with a request. */
+	struct {
+		uint64_t counted;	/* by the VM */
+		uint64_t crossed, missed;	/* the second weighted */
+	} calls[TIERS];
 	struct kp_losses losses;
 
 	/* scratch, kept from request to request; each has cap elements */

@@ -77,6 +77,12 @@ kp_stats_set_gc(struct kp_stats *st, bool gc_shared)
 	st->has_gc = kp_conf_gc(st->conf, gc_shared);
 }
 
+bool
+kp_stats_has_gc(const struct kp_stats *st)
+{
+	return st->has_gc;
+}
+
 static void sums_free(struct sum *sums);
 
 void
@@ -181,7 +187,7 @@ struct sum {
 	int64_t covered;		/* union of all tiers' calls */
 	/* Of the call that is being added: */
 	const struct call_made *made;	/* NULL: not known */
-	const struct call_pauses *pauses; /* NULL: not measured */
+	const struct kp_call_pauses *pauses; /* NULL: not measured */
 	struct inside *inside;		/* if it outlasts the request */
 	int64_t gc, out;		/* of all calls */
 	/* Those seen so far.  TIER_TOTAL's busy is any tier's. */
@@ -638,7 +644,7 @@ keep_inside(struct sum *s, const struct kp_call *c, kp_dur_ns self)
 /* Adds call i of the request where it ran. */
 static void
 sum_nth(struct sum *s, const struct kp_request *rq, uint32_t i,
-    const struct kp_stats *st, const struct call_pauses *pauses)
+    const struct kp_stats *st, const struct kp_call_pauses *pauses)
 {
 	const struct kp_call *c = &rq->calls[i];
 
@@ -651,7 +657,7 @@ sum_nth(struct sum *s, const struct kp_request *rq, uint32_t i,
 /* For one node.  Returns whether some calls count under _other. */
 static bool
 sum_here(struct kp_stats *st, const struct kp_request *rq,
-    const struct call_pauses *pauses)
+    const struct kp_call_pauses *pauses)
 {
 	struct sum_tier tier[TIERS_MAX];
 	struct sum s = { .tier = tier };
@@ -695,7 +701,7 @@ sums_for(struct kp_stats *st)
 /* For several nodes: adds each call where it ran.  Returns as sum_here(). */
 static bool
 sum_nodes(struct kp_stats *st, const struct kp_request *rq,
-    const struct call_pauses *pauses)
+    const struct kp_call_pauses *pauses)
 {
 	struct sum *all = &st->sums[KP_NODES_MAX], *s;
 	uint32_t n;
@@ -726,7 +732,7 @@ kp_stats_request(struct kp_stats *st, const struct kp_request *rq)
 {
 	bool here = st->peers == NULL ||
 	    rq->nodes == UINT64_C(1) << rq->node;
-	const struct call_pauses *pauses = NULL;
+	const struct kp_call_pauses *pauses = NULL;
 
 	st->sampled += !rq->expired;	/* an expired one is a loss */
 	if (!scratch_for(st, rq->ncalls) || (!here && !sums_for(st))) {
@@ -773,6 +779,13 @@ kp_stats_late(struct kp_stats *st, const struct kp_late_call *late)
 	struct inside *x;
 
 	sum_start(&s, st, late->identity, late->weight, 0);
+	if (late->crossed) {
+		for (uint64_t t = sum_tiers(&s, late->fn); t != 0; t &= t - 1) {
+			st->calls[__builtin_ctzll(t) + 1].crossed++;
+			st->calls[__builtin_ctzll(t) + 1].missed += s.weight;
+		}
+		return;
+	}
 	if (inside)
 		s.limit = late->limit;
 	x = inside_take(&st->insides, late->outlasts);
@@ -791,5 +804,5 @@ void
 kp_stats_counted(struct kp_stats *st, uint32_t tier, uint64_t n)
 {
 	if (tier <= st->conf->ntiers)
-		st->counted[tier] += n;
+		st->calls[tier].counted += n;
 }

@@ -8,7 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sat.h"
 #include "state.h"
+
+kp_dur_ns
+kp_window_counted(const struct kp_window *w)
+{
+	kp_dur_ns length = sat_span(w->start, w->end);
+	uint64_t ms = w->losses.n[KP_LOSS_UNCOUNTED];
+
+	return ms >= (uint64_t)(length / KP_NS_PER_MS) ? 0 :
+	    length - (kp_dur_ns)ms * KP_NS_PER_MS;
+}
 
 /* Begins the cell of a tier's type _total, if it has none yet. */
 static void
@@ -40,19 +51,22 @@ sum_identities(const struct kp_stats *st, struct kp_cell *total)
 }
 
 /*
- * Adds what the VM counted to a window that has figures.  A tier that it counted
- * calls of has a cell then, though no measured request has one.
+ * Adds what the VM counted, and calls of which nobody can tell the request, to a
+ * window that has figures.  A tier with such calls has a cell then, though no measured
+ * request has one.
  */
 static void
-add_counted(const struct kp_stats *st, struct kp_cell *total)
+add_calls(const struct kp_stats *st, struct kp_cell *total)
 {
 	for (uint32_t t = 0; t <= st->conf->ntiers && st->cells.n > 0; t++) {
-		if (st->counted[t] == 0)
+		if (st->calls[t].counted == 0 && st->calls[t].crossed == 0)
 			continue;
 		total_begin(st, total, t);
 		total[t].has_gc |= st->has_gc;
 		total[t].has_out |= st->conf->scheduling;
-		total[t].counted = st->counted[t];
+		total[t].counted = st->calls[t].counted;
+		total[t].strayed += st->calls[t].crossed;
+		total[t].missed += st->calls[t].missed;
 	}
 }
 
@@ -152,7 +166,7 @@ window_make(const struct kp_stats *st, kp_wall_ns start, kp_wall_ns end,
 		free(order);
 		return NULL;
 	}
-	add_counted(st, total);
+	add_calls(st, total);
 	w->start = start;
 	w->end = end;
 	err = fill_cells(w, order, rank_cells(st, total, order), copy);
@@ -183,7 +197,7 @@ kp_stats_rotate(struct kp_stats *st, kp_wall_ns start, kp_wall_ns end)
 	w->waits = waits_take(&st->waits);
 	st->sampled = 0;
 	if (w->ncells > 0)
-		memset(st->counted, 0, sizeof(st->counted));
+		memset(st->calls, 0, sizeof(st->calls));
 	st->losses = (struct kp_losses){ 0 };
 	return w;
 }

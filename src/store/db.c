@@ -20,7 +20,7 @@
 	[ST_DIM_FIND + dim] = "select id from " table " where " column " = ?", \
 	[ST_DIM_ADD + dim] = "insert into " table " (" column ") values (?)"
 
-#define STACK_COLUMNS "identity_id, path_id, stack_id, state, samples," \
+#define STACK_COLUMNS "identity_id, path_id, stack_id, state, octave, samples," \
 	" time_ns, w_time_ns"
 
 #define LAST_COST(column) "(select c." column " from cost c" \
@@ -53,12 +53,12 @@ static const char *const sql[ST_COUNT] = {
 	    " longest_since_ns) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
 	    " ?, ?)",
 	[ST_REQUEST] = "insert into request (run_id, node_id, identity_id,"
-	    " start_ns, total_ns, label, parent_label, weight, outcome)"
-	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	    " start_ns, total_ns, label, parent_label, weight, outcome,"
+	    " traceparent) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_CALL] = "insert into call (request_id, seq, parent, depth,"
 	    " function_id, tier_id, pid, start_ns, total_ns, self_ns, outcome,"
-	    " async, node_id, outlasts)"
-	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	    " async, node_id, outlasts, gc_ns, out_ns)"
+	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_MESSAGES] = "insert into message_stat (window_id, receiver_id,"
 	    " identity_id, messages, w_messages, away, w_away, wait_ns,"
 	    " w_wait_ns, min_ns, max_ns, hist, p50_ns, p90_ns, p95_ns, p99_ns)"
@@ -70,9 +70,9 @@ static const char *const sql[ST_COUNT] = {
 	    " receiver_id, pid, node_id, messages, away, wait_ns, max_ns)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_STACK_STAT] = "insert into stack_stat (window_id, " STACK_COLUMNS
-	    ") values (?, ?, ?, ?, ?, ?, ?, ?)",
+	    ") values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_SUM_STACK] = "insert into level_stack (sum_id, " STACK_COLUMNS
-	    ") values (?, ?, ?, ?, ?, ?, ?, ?)",
+	    ") values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_PART_STACKS] = "select " STACK_COLUMNS " from stack_stat"
 	    " where window_id = ?",
 	[ST_SUM_STACKS] = "select " STACK_COLUMNS " from level_stack"

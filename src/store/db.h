@@ -276,7 +276,8 @@ void db_happening(struct kp_db *db, const struct kp_happening *h);
 /* Writes a happening of the daemon itself. */
 void db_event(struct kp_db *db, kp_wall_ns at, const char *kind,
     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-void db_tree(struct kp_db *db, const struct kp_tree *t);
+/* Sets its id. */
+void db_tree(struct kp_db *db, struct kp_tree *t);
 uint64_t db_window_rows(const struct kp_window *w);
 /* cell_row.c.  into: ST_STAT, of a window, or ST_SUM_STAT, of a sum. */
 void db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
@@ -300,16 +301,17 @@ void db_waits_combine(struct kp_db *db, const struct slot *s, int64_t into);
 /* usage_rows.c */
 void db_usage(struct kp_db *db, int64_t window, const struct kp_usage *u);
 
-/* stack_rows.c: a table of rows by their ids and state. */
+/* stack_rows.c: a table of rows by their ids, state and octave. */
 struct stack_row {
 	int64_t node;		/* ids; 0 where all rows are of one node */
 	int64_t identity, path, stack;
 	uint8_t state;		/* enum kp_stack_state */
+	uint8_t octave;		/* of the request's duration (hist.h) */
 	uint64_t samples;
 	kp_dur_ns time, w_time;
 };
 
-/* Zeroed is empty; no two rows have the same ids and state. */
+/* Zeroed is empty; no two rows have the same ids, state and octave. */
 struct stack_totals {
 	struct stack_row *v;
 	size_t n, room;
@@ -338,7 +340,7 @@ struct stack_other {
 
 /*
  * Keeps the rows with the longest w_time.  The others are added up as the stack
- * "_other" of their type, path and state; of these rows, those that are too many
+ * "_other" of their type, path, state and octave; of these rows, those that are too many
  * as "_other" in every respect, one for each state.  So sums stay the same, and
  * n is at most stacks + others + KP_STACK_STATES.  After KP_ENOMEM only free s.
  */

@@ -194,6 +194,8 @@ call_row(struct kp_db *db, int64_t request, const struct kp_tree *t,
 	row_int(db, c->async);
 	row_opt(db, node, node_id);
 	row_opt(db, c->outlasts, 1);
+	row_opt(db, c->pauses.gc >= 0, c->pauses.gc);
+	row_opt(db, c->pauses.out >= 0, c->pauses.out);
 	row_end(db);
 }
 
@@ -209,12 +211,13 @@ request_row(struct kp_db *db, const struct kp_tree *t)
 	row_opt(db, t->parent_label != 0, t->parent_label);
 	row_int(db, t->weight);
 	row_int(db, t->outcome);
+	row_text(db, t->traceparent[0] != '\0' ? t->traceparent : NULL);
 	row_end(db);
 	return db_last_id(db);
 }
 
 void
-db_tree(struct kp_db *db, const struct kp_tree *t)
+db_tree(struct kp_db *db, struct kp_tree *t)
 {
 	size_t n = t->ncalls;
 	uint32_t *room = calloc(n > 0 ? 5 * n : 1, sizeof(*room));
@@ -231,7 +234,7 @@ db_tree(struct kp_db *db, const struct kp_tree *t)
 	o.depth = room + 3 * n;
 	o.call = room + 4 * n;
 	order_calls(&o, t);
-	id = request_row(db, t);
+	t->id = id = request_row(db, t);
 	for (uint32_t seq = 0; seq < o.n && db->rc == SQLITE_OK; seq++)
 		call_row(db, id, t, &o, seq);
 	db_tree_waits(db, id, t);

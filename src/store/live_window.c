@@ -326,11 +326,17 @@ live_windows_sum(const struct live_windows *r, const struct kp_query_tiers *tier
     struct kp_query_sum *out)
 {
 	struct kp_query_sum s = { 0 };
+	struct range_pace pace = { 0 };
+	const struct kp_window *w;
 	enum kp_err err;
 
-	for (size_t i = 0; i < r->n; i++)
-		sum_window(&s, &r->v[i]);
+	for (w = r->v; w < r->v + r->n; w++) {
+		sum_window(&s, w);
+		range_pace_add(&pace, w->entry_calls > w->sampled ? w->entry_calls :
+		    w->sampled, sat_span(w->start, w->end), kp_window_counted(w));
+	}
 	s.covered = sat_span(s.start, s.end);
+	s.counted = range_counted(&pace, s.covered);
 	err = sum_cells(r, tiers, &s);
 	if (err == KP_OK)
 		*out = s;

@@ -21,6 +21,7 @@
 
 #include "kprofd/stacks.h"
 #include "kprofd/stats.h"
+#include "kprofd/tenths.h"
 
 struct kp_query;
 
@@ -44,14 +45,34 @@ void kp_query_close(struct kp_query *q);
 /* Returns the text of the last error; "" if none. */
 const char *kp_query_why(const struct kp_query *q);
 /*
- * From now on queries end with KP_ETIMEOUT within some ms once kp_mono_now() is
- * past this time, or another thread has set *stop (may be NULL).
+ * From now on queries, which this thread alone may ask, end with KP_ETIMEOUT within
+ * some ms once a processor has worked for it this long, or this much time has passed, or
+ * another thread has set *stop (may be NULL).  On a machine that is short of processors
+ * little of the time that passes is work.
  */
-void kp_query_deadline(struct kp_query *q, kp_mono_ns at,
+void kp_query_limit(struct kp_query *q, kp_dur_ns work, kp_dur_ns all,
     const atomic_bool *stop);
+
+/* Reads between these two see one snapshot of each file.  They nest. */
+void kp_query_hold(struct kp_query *q);
+void kp_query_release(struct kp_query *q);
 
 /* The first of its files whose file system has no room left; NULL: all have. */
 const char *kp_query_disk_full(const struct kp_query *q);
+
+/*
+ * A row of a list, by what it is sorted by: whatever is stored meanwhile, the rows after
+ * it are still those.
+ */
+struct kp_query_row {
+	bool is;
+	int64_t key, id;	/* an event's time; of a slow request see kp_query_slow() */
+};
+
+/* Cells of a tier and a request type; NULL: of any. */
+struct kp_query_key {
+	const char *tier, *identity;
+};
 
 struct kp_query_range {
 	kp_wall_ns since, until;
@@ -64,7 +85,23 @@ struct kp_query_range {
 	 * a call raised; 0: all.
 	 */
 	uint8_t outcome;
+	/*
+	 * Of slow requests and stacks: those that took so long, by octaves (hist.h);
+	 * took_to 0: all.  took_other: of stacks, those that took any other known time.
+	 */
+	uint8_t took_from, took_to;
+	bool took_other;
+	const char *trace;	/* of slow requests: 32 hexadecimal digits; NULL: all */
 	bool exact;		/* only windows that start in the range */
+	bool by_node;		/* of reports: rows are nodes, not request types */
+	bool no_intervals;	/* of reports: only figures, which takes half as long */
+	/*
+	 * Of sums: these cells alone, which is faster, and not `identity`; no two have one
+	 * in common.
+	 */
+	const struct kp_query_key *keys;
+	size_t nkeys;		/* 0: all */
+	struct kp_query_row after;	/* of lists, if after.is */
 };
 
 #define KP_QUERY_RAISED_INSIDE KP_OUTCOMES
@@ -84,6 +121,11 @@ enum kp_err kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out);
 enum kp_err kp_query_tier(struct kp_query *q, const char *tier);
 void kp_query_tiers_free(struct kp_query_tiers *t);
 
+enum kp_name_of { KP_NAME_NODE, KP_NAME_TIER, KP_NAME_IDENTITY };
+/* Is there one of this name?  If not, *near is the name that may be meant, or NULL. */
+enum kp_err kp_query_name(struct kp_query *q, enum kp_name_of of, const char *name,
+    bool *found, const char **near);
+
 struct kp_query_nodes {
 	const char **v;
 	size_t n;
@@ -99,6 +141,7 @@ struct kp_query_sum {
 	uint64_t windows;
 	kp_wall_ns start, end;		/* of the first, of the last; 0: none */
 	kp_dur_ns covered;		/* time in some window, of any node */
+	kp_dur_ns counted;		/* what rates are per: see kp_series_step */
 	uint64_t entry_calls, sampled;
 	bool uncounted;			/* a window has requests, no calls */
 	/* see struct kp_cost: means of the windows that have it; 0: none */
@@ -111,7 +154,8 @@ struct kp_query_sum {
 };
 
 /*
- * The range's request types restrict the cells, not the windows and losses.
+ * The range's request types restrict the cells, not the windows and losses; beside those
+ * of a glob there are the cells of _total.
  * For one node a cell's requests and busy are those of that node; for several
  * they are the sums of the shares, so that a request counts once (stats.h).
  */
@@ -121,24 +165,25 @@ enum kp_err kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
 enum kp_err kp_query_cover(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *out);
 void kp_query_sum_free(struct kp_query_sum *s);
-/*
- * Ten parts of a range, each of which has pieces of all of it: so much as they
- * differ, so much does a sum of sampled requests owe to chance, whether they were
- * chosen one by one or in slices of time.
- */
-#define KP_TENTHS 10
-#define KP_TENTHS_CELLS_MAX 20000	/* of all together */
+/* Ten parts of a range, each of which has pieces of all of it (tenths.h). */
+#define KP_TENTHS_CELLS_MAX 2000	/* pairs of a tier and a request type */
 struct kp_tenths {
-	struct kp_query_sum v[KP_TENTHS];	/* their cells, and covered */
+	double counted[KP_TENTHS];	/* ns, as in struct kp_query_sum */
 	size_t n;		/* of these have a window; 0: not known */
+	kp_dur_ns unit;		/* how long their pieces are */
 };
+/* Takes what a piece adds to a cell of a tenth; c is valid during the call.  False: no memory. */
+typedef bool kp_query_take(void *ctx, size_t tenth, const struct kp_cell *c);
 /*
- * The same range and cells as kp_query_sum(), of which there are ncells, but those of
- * labels.  Of too many n is 0.
+ * The same range and cells as kp_query_sum(), or fewer, piece by piece.  ncells: how many
+ * the sum has, which the length of a piece depends on; where they are too many, those of
+ * labels are left out.  Of too many without them n is 0, and what was taken says nothing.
+ * out->unit: of other tenths, whose range has all nodes of this one, so that both have
+ * the same pieces of time; 0: chosen here.  nodes: how many others are read with this
+ * unit, which is longer then.
  */
 enum kp_err kp_query_tenths(struct kp_query *q, const struct kp_query_range *r,
-    size_t ncells, struct kp_tenths *out);
-void kp_tenths_free(struct kp_tenths *t);
+    size_t ncells, size_t nodes, struct kp_tenths *out, kp_query_take *take, void *ctx);
 /* Returns NULL if there is none. */
 const struct kp_cell *kp_query_cell(const struct kp_query_sum *s,
     const char *tier, const char *identity);
@@ -154,6 +199,7 @@ struct kp_query_request {
 	uint8_t outcome;		/* enum kp_outcome */
 	uint32_t ncalls, nraised;	/* of these, those that raised */
 	kp_dur_ns by;			/* time that chose it; -1: its total */
+	const char *traceparent;	/* as of struct kp_request; NULL: none */
 };
 
 struct kp_query_call {
@@ -166,6 +212,7 @@ struct kp_query_call {
 	bool async;
 	bool outlasts;			/* unfinished: it still ran then */
 	const char *node;		/* "": the request's */
+	struct kp_call_pauses pauses;	/* -1: not measured */
 };
 
 struct kp_query_requests {
@@ -181,7 +228,8 @@ enum kp_slow_by {
 
 /*
  * Gets the slowest first, at most limit, after the first `skip` of them; tier:
- * for KP_SLOW_TIER.  KP_ENOENT: there is no such tier.
+ * for KP_SLOW_TIER.  KP_ENOENT: there is no such tier.  The key of a row is `by`, or
+ * without one `total`.
  */
 enum kp_err kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
     enum kp_slow_by by, const char *tier, size_t skip, size_t limit,
@@ -198,18 +246,23 @@ struct kp_query_wait {
 
 struct kp_query_tree {
 	struct kp_query_request request;
+	kp_wall_ns run;			/* when its run of kprofd started; 0: unknown */
 	struct kp_query_call *calls;	/* each after its parent */
 	size_t ncalls;
 	struct kp_query_wait *waits;
 	size_t nwaits;
-	/* kp_query_related(): the request that it began inside, and those that began
-	   inside it, by start; stored ones alone */
-	struct kp_query_request outer;	/* id 0: it is not stored, or there is none */
+	/* the request that it began inside; id 0: it is not stored, or there is none */
+	struct kp_query_request outer;
+	/* kp_query_related(): those that began inside it, by start; stored ones alone */
 	struct kp_query_request *inner;
 	size_t ninner;
+	/* those on its node at the same time, the longest together with it first */
+	struct kp_query_request *peers;
+	size_t npeers;
 };
 
 #define KP_QUERY_INNER_MAX 100
+#define KP_QUERY_PEERS_MAX 20
 
 /*
  * Gets the range of exactly those windows of the request's node that may have
@@ -222,14 +275,14 @@ enum kp_err kp_query_around(struct kp_query *q,
 /* KP_ENOENT: no such request. */
 enum kp_err kp_query_tree(struct kp_query *q, int64_t id,
     struct kp_query_tree *out);
-/* Adds outer and inner to the tree of this request. */
+/* Adds inner and peers to the tree of this request. */
 enum kp_err kp_query_related(struct kp_query *q, int64_t id,
     struct kp_query_tree *t);
 void kp_query_tree_free(struct kp_query_tree *t);
 
 struct kp_query_event {
 	kp_wall_ns at;
-	int64_t run;
+	int64_t run, id;
 	const char *node;		/* "" for the daemon itself */
 	const char *kind, *text;
 };
@@ -275,8 +328,13 @@ void kp_query_runs_free(struct kp_query_runs *r);
 
 struct kp_series_step {
 	uint64_t windows;
-	uint64_t unseen;		/* those of them without an agent */
 	kp_dur_ns covered;		/* time in some window, of any node */
+	/*
+	 * What rates are per: covered, less what the agents were away.  While a node's
+	 * was, its requests are taken to have come as in the rest of its windows, so
+	 * that it is the rates of the nodes that add up; -1: none was ever there.
+	 */
+	kp_dur_ns counted;
 	uint64_t entry_calls, sampled;
 	struct kp_losses losses;
 	/* the cost of profiling; zero if it was not stored */
@@ -314,6 +372,36 @@ enum kp_err kp_query_series(struct kp_query *q,
     struct kp_series *out);
 void kp_series_free(struct kp_series *s);
 
+/*
+ * How long requests took, and how many raised, in each step of a range: what a change is
+ * found by.
+ */
+#define KP_STEPS_SERIES_MAX 5000
+struct kp_step {
+	float sampled;		/* requests that were measured; the others weighted */
+	float requests, raised, timed;
+	float total;		/* ns of the timed ones, added up */
+};
+struct kp_steps_of {
+	const char *node, *identity;
+	struct kp_step *v;
+};
+struct kp_steps {
+	kp_wall_ns start;
+	kp_dur_ns step;
+	size_t n;
+	struct kp_steps_of *of;	/* of each node and request type, without _total */
+	size_t nof;
+	uint64_t left;		/* rows of series past KP_STEPS_SERIES_MAX */
+};
+/*
+ * Gets some 150 steps, or so long ones at least; never shorter than the longest window.
+ * KP_ELIMIT: more than KP_SERIES_STEPS_MAX.
+ */
+enum kp_err kp_query_steps(struct kp_query *q, const struct kp_query_range *r,
+    kp_dur_ns least, struct kp_steps *out);
+void kp_steps_free(struct kp_steps *s);
+
 /* The waits of messages, by receiver, then by request type. */
 struct kp_query_waits {
 	struct kp_wait_cell *v;
@@ -342,6 +430,8 @@ struct kp_query_stacks {
 	size_t n;
 	/* Of the range, also in rows that are left out. */
 	uint64_t samples, not_seen;
+	uint64_t untimed;	/* samples that are left out, as how long their requests
+				   took is not known: where the range has took_to */
 	uint64_t left, left_samples;	/* rows left out, at least */
 	kp_dur_ns left_time;		/* their w_time */
 	/*
@@ -384,10 +474,11 @@ enum kp_err kp_query_usage(struct kp_query *q, const struct kp_query_range *r,
 void kp_query_usage_free(struct kp_query_usage *u);
 
 /*
- * Reads the slow requests of the daemon's run as they are written, each once, for
- * exporters.  This is a reader's position; zero: the beginning of the latest run.
+ * Reads the slow requests of a file as they are written, each once.  This is a reader's
+ * position; zero: the beginning of the latest run, whose requests alone are read.
  */
 struct kp_request_tail {
+	bool all;			/* those of all runs, from the file's beginning */
 	int64_t run;			/* row id; 0: none yet */
 	kp_wall_ns started;		/* of that run, since another file has
 					   the same row ids */
@@ -396,7 +487,7 @@ struct kp_request_tail {
 };
 
 /*
- * Gets ids of slow requests after f->request, at most max, in order; *newest is
+ * q has one file.  Gets ids of slow requests after f->request, at most max, in order; *newest is
  * the last one.  Ids missing between two were deleted before they were read, as
  * a run's ids have no gaps.
  */

@@ -294,3 +294,50 @@ range_rows_end(struct range_rows *rr)
 	range_plan_free(&rr->pieces);
 	return rr->err != KP_OK ? rr->err : windows != KP_OK ? windows : sums;
 }
+
+enum kp_err
+range_clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
+{
+	kp_wall_ns first, last;
+	enum kp_err err = kp_query_span(q, &first, &last);
+	struct read rd;
+
+	if (err != KP_OK)
+		return err;
+	if (r->since < first)
+		r->since = first;
+	if (r->until > last)
+		r->until = last;
+	if (r->until < r->since)
+		r->until = r->since;
+	read_start(&rd, q, "select max(w.end_ns - w.start_ns)"
+	    " from time_window w" IN_RANGE);
+	range_bind(&rd, r);
+	*longest = 0;
+	while (read_next(&rd)) {
+		if (read_int(&rd, 0) > *longest)
+			*longest = read_int(&rd, 0);
+	}
+	return read_end(&rd);
+}
+
+#define STEPS_WANTED 150
+
+/* The possible steps in s: those that make a readable time axis. */
+static const int64_t nice[] = { 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200,
+	1800, 3600, 7200, 10800, 21600, 43200, 86400 };
+#define NNICE (sizeof(nice) / sizeof(nice[0]))
+
+kp_dur_ns
+range_step(const struct kp_query_range *r, kp_dur_ns least, kp_dur_ns longest)
+{
+	if (least == 0)
+		least = (r->until - r->since) / STEPS_WANTED;
+	/* windows of earlier versions end a little late */
+	longest -= longest / 10;
+	least = least > longest ? least : longest;
+	for (size_t i = 0; i < NNICE; i++)
+		if (nice[i] * KP_NS_PER_S >= least)
+			return nice[i] * KP_NS_PER_S;
+	return sat_add(least, KP_NS_PER_S - 1) / KP_NS_PER_S * KP_NS_PER_S;
+}

@@ -64,6 +64,16 @@ enum kp_err range_whole(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_range *out);
 void range_bind(struct read *rd, const struct kp_query_range *r);
 
+/* Clips the range to its windows, and finds the longest one. */
+enum kp_err range_clip(struct kp_query *q, struct kp_query_range *r,
+    kp_dur_ns *longest);
+/*
+ * The length of the steps of a time axis: a readable one, at least `least`, or if that
+ * is 0 for about 150 of them, and at least the longest window.
+ */
+kp_dur_ns range_step(const struct kp_query_range *r, kp_dur_ns least,
+    kp_dur_ns longest);
+
 struct range_use {
 	kp_dur_ns step;		/* see struct range_wanted */
 	bool by_node;		/* without sums of all nodes */
@@ -98,8 +108,16 @@ enum kp_err range_rows_end(struct range_rows *rr);
 struct range_cell {
 	size_t place;
 	struct kp_cell cell;	/* owned */
-	int64_t tier, identity;	/* row ids, if it was read from a file */
 };
+
+/* Requests, and how many they would be had all agents been there: kp_series_step.counted. */
+struct range_pace {
+	double n, filled;
+};
+
+/* Adds windows of one node, with n requests. */
+void range_pace_add(struct range_pace *p, uint64_t n, kp_dur_ns length, kp_dur_ns counted);
+kp_dur_ns range_counted(const struct range_pace *p, kp_dur_ns covered);
 
 void range_cells_free(struct range_cell *v, size_t n);
 size_t range_place(const struct kp_query_tiers *tiers, const char *tier);

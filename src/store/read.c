@@ -6,6 +6,7 @@
  * least row is next (read_order).
  */
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,14 +95,28 @@ read_latest(struct read *rd, int col)
 	rd->latest = true;
 }
 
-void
-read_bind(struct read *rd, int64_t v)
+/* less: by how much the value of a file is less than that of the one before it. */
+static void
+bind(struct read *rd, int64_t v, int64_t less)
 {
 	rd->bound++;
 	for (size_t i = 0; i < rd->n && rd->err == KP_OK; i++) {
 		rd->file = rd->first + i;
-		read_fail(rd, sqlite3_bind_int64(rd->v[i].st, rd->bound, v));
+		read_fail(rd, sqlite3_bind_int64(rd->v[i].st, rd->bound,
+		    v - (int64_t)rd->file * less));
 	}
+}
+
+void
+read_bind(struct read *rd, int64_t v)
+{
+	bind(rd, v, 0);
+}
+
+void
+read_bind_id(struct read *rd, int64_t id)
+{
+	bind(rd, id, READ_STRIDE);
 }
 
 void
@@ -223,6 +238,14 @@ read_text(struct read *rd, int col)
 	return (const char *)t->key;
 }
 
+const char *
+read_name(struct read *rd, int64_t id)
+{
+	read_again(rd);
+	read_bind(rd, id);
+	return read_next(rd) ? read_text(rd, 0) : "";
+}
+
 enum kp_err
 read_end(struct read *rd)
 {
@@ -246,8 +269,8 @@ read_has_room(struct read *rd, enum kp_err room)
 
 #define ROOM_BLOCKS 8	/* fewer: a window does not fit any more */
 #define BUSY_MS 2000
-#define DEADLINE_OPS 10000	/* of SQLite's VM between two checks of the
-				   clock: a millisecond or less */
+#define LIMIT_OPS 10000		/* of SQLite's VM between two checks of the
+				   clocks: a millisecond or less */
 /* SQLite's cache: its default for each file, and less for many files. */
 #define CACHE_KIB 2000u
 #define CACHE_KIB_ALL 16384u
@@ -404,23 +427,41 @@ one_of(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 	    kp_globs(globs, name));
 }
 
+/*
+ * The operator GLOB with fnmatch()'s rules, which patterns of request types have everywhere
+ * else: a backslash quotes the next character.  Besides, with its own GLOB SQLite compiles
+ * a statement again whenever a pattern is bound to it, so for each piece of a range.
+ */
+static void
+glob(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	const char *pattern = (const char *)sqlite3_value_text(argv[0]);
+	const char *name = (const char *)sqlite3_value_text(argv[1]);
+
+	(void)argc;
+	sqlite3_result_int(ctx, name != NULL && pattern != NULL &&
+	    fnmatch(pattern, name, 0) == 0);
+}
+
 static int
-past_deadline(void *ctx)
+past_limit(void *ctx)
 {
 	const struct kp_query *q = ctx;
 
 	return (q->stop != NULL && atomic_load(q->stop)) ||
-	    kp_mono_now() > q->deadline;
+	    kp_mono_now() > q->deadline || kp_thread_worked() > q->work_end;
 }
 
 void
-kp_query_deadline(struct kp_query *q, kp_mono_ns at, const atomic_bool *stop)
+kp_query_limit(struct kp_query *q, kp_dur_ns work, kp_dur_ns all,
+    const atomic_bool *stop)
 {
 	q->stop = stop;
-	q->deadline = at;
+	q->deadline = kp_mono_now() + all;
+	q->work_end = kp_thread_worked() + work;
 	for (size_t i = 0; i < q->nfiles; i++)
-		sqlite3_progress_handler(q->files[i].conn, DEADLINE_OPS,
-		    past_deadline, q);
+		sqlite3_progress_handler(q->files[i].conn, LIMIT_OPS,
+		    past_limit, q);
 }
 
 const char *
@@ -460,6 +501,9 @@ file_open(struct kp_query *q, const char *path, size_t files, char **why)
 	sqlite3_exec(f->conn, sql, NULL, NULL, NULL);
 	rc = sqlite3_create_function(f->conn, "one_of", 2, SQLITE_UTF8 |
 	    SQLITE_DETERMINISTIC, NULL, one_of, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_create_function(f->conn, "glob", 2, SQLITE_UTF8 |
+		    SQLITE_DETERMINISTIC, NULL, glob, NULL, NULL);
 	return rc == SQLITE_OK ? KP_OK :
 	    schema_explain(f->conn, rc, path, why);
 }
@@ -536,14 +580,14 @@ all_exec(struct kp_query *q, const char *sql)
 }
 
 void
-query_hold(struct kp_query *q)
+kp_query_hold(struct kp_query *q)
 {
 	if (q->held++ == 0)
 		all_exec(q, "begin");
 }
 
 void
-query_release(struct kp_query *q)
+kp_query_release(struct kp_query *q)
 {
 	if (--q->held == 0)
 		all_exec(q, "commit");

@@ -24,8 +24,9 @@ struct kp_query {
 	struct read_file *files;
 	size_t nfiles;		/* 1 at least */
 	struct intern texts;	/* every text in results */
-	unsigned held;		/* nesting of query_hold() */
+	unsigned held;		/* nesting of kp_query_hold() */
 	kp_mono_ns deadline;
+	kp_dur_ns work_end;	/* by kp_thread_worked() */
 	const atomic_bool *stop;	/* NULL: none */
 	char why[512];
 };
@@ -39,10 +40,6 @@ struct kp_query {
 
 /* Converts an id to a file and the id there.  False: no file has it. */
 bool query_file_of(const struct kp_query *q, int64_t *id, size_t *file);
-
-/* Reads between these two see one snapshot of each file.  They nest. */
-void query_hold(struct kp_query *q);
-void query_release(struct kp_query *q);
 
 /* Returns file:///a/b%3fc?QUERY, owned by the caller; NULL: failure. */
 char *read_uri(const char *path, const char *query);
@@ -84,6 +81,8 @@ void read_latest(struct read *rd, int col);
 /* Resets the statement, for other values. */
 void read_again(struct read *rd);
 void read_bind(struct read *rd, int64_t v);
+/* Binds what read_id() returned, as an id that each file's own compare with. */
+void read_bind_id(struct read *rd, int64_t id);
 /* NULL binds null. */
 void read_bind_text(struct read *rd, const char *s);
 bool read_next(struct read *rd);
@@ -94,6 +93,8 @@ int64_t read_id(const struct read *rd, int col);
 kp_dur_ns read_dur(const struct read *rd, int col);
 /* Returns a text borrowed from q; "" for null or when out of memory. */
 const char *read_text(struct read *rd, int col);
+/* Runs a statement that gets a text by an id, in one file; returns that, or "". */
+const char *read_name(struct read *rd, int64_t id);
 void read_nomem(struct read *rd);
 /* Records rc if it is the first error. */
 void read_fail(struct read *rd, int rc);

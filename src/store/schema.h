@@ -11,7 +11,7 @@
 
 #include "kprofd/err.h"
 
-#define SCHEMA_VERSION 11	/* of priv/schema.sql */
+#define SCHEMA_VERSION 12	/* of priv/schema.sql */
 #define SCHEMA_APP_ID 1802531430	/* "kprf" */
 
 /*

@@ -25,7 +25,7 @@ same(const struct stack_row *a, const struct stack_row *b)
 {
 	return a->stack == b->stack && a->path == b->path &&
 	    a->identity == b->identity && a->node == b->node &&
-	    a->state == b->state;
+	    a->state == b->state && a->octave == b->octave;
 }
 
 /* Returns the slot of the row, or the free one where it belongs. */
@@ -33,7 +33,8 @@ static size_t
 slot_of(const struct stack_totals *s, const struct stack_row *r)
 {
 	const uint64_t of[] = { (uint64_t)r->stack, (uint64_t)r->path,
-		(uint64_t)r->identity, (uint64_t)r->node, r->state };
+		(uint64_t)r->identity, (uint64_t)r->node,
+		(uint64_t)r->octave << 8 | r->state };
 	uint64_t hash = 0;
 	size_t i;
 
@@ -98,6 +99,8 @@ row_order(const struct stack_row *a, const struct stack_row *b)
 		return a->stack < b->stack ? -1 : 1;
 	if (a->path != b->path)
 		return a->path < b->path ? -1 : 1;
+	if (a->octave != b->octave)
+		return a->octave < b->octave ? -1 : 1;
 	return (a->state > b->state) - (a->state < b->state);
 }
 
@@ -172,6 +175,7 @@ stack_totals_limit(struct stack_totals *s, const struct stack_limits *l,
 		if (i >= l->others) {
 			r->path = other->path;
 			r->identity = other->identity;
+			r->octave = 0;
 		}
 		err = stack_totals_add(&kept, r);
 	}
@@ -188,8 +192,11 @@ stack_totals_limit(struct stack_totals *s, const struct stack_limits *l,
 
 static const struct stack_limits of_window = { .of_identity = 2000,
 	.stacks = 2000, .others = 1000 };
-/* A hundred of each of ten types; a year of hours has 9000 such sums. */
-static const struct stack_limits of_sum = { .of_identity = 100,
+/*
+ * A hundred of each of ten types, or two hundred of some, as a stack has a row for each
+ * octave; a year of hours has 9000 such sums.
+ */
+static const struct stack_limits of_sum = { .of_identity = 200,
 	.stacks = 1000, .others = 500 };
 
 _Static_assert(STACKS_OF_WINDOW == 2000 + 1000 + KP_STACK_STATES, "window");
@@ -224,7 +231,7 @@ write_row(struct kp_db *db, enum stmt into, int64_t id,
 {
 	stack_texts_use(&db->stack_texts, r->stack);
 	row_exec_ints(db, into, id, r->identity, r->path, r->stack, r->state,
-	    r->samples, r->time, r->w_time);
+	    r->octave, r->samples, r->time, r->w_time);
 }
 
 /* ---- a window ---- */
@@ -234,8 +241,8 @@ static void
 add_cell(struct kp_db *db, struct stack_totals *s, const struct kp_stack_cell *c,
     size_t i, const struct stack_other *other)
 {
-	struct stack_row r = { .state = c->state, .samples = c->samples,
-		.time = c->time, .w_time = c->w_time };
+	struct stack_row r = { .state = c->state, .octave = c->octave,
+		.samples = c->samples, .time = c->time, .w_time = c->w_time };
 
 	r.identity = db_dim(db, DIM_IDENTITY, c->identity);
 	r.path = db_dim(db, DIM_STACK_PATH, c->path);
@@ -280,9 +287,10 @@ add_piece(struct kp_db *db, struct stack_totals *s, const struct range_piece *p)
 		r.path = row_get(db, 1);
 		r.stack = row_get(db, 2);
 		r.state = (uint8_t)row_get(db, 3);
-		r.samples = (uint64_t)row_get(db, 4);
-		r.time = row_get(db, 5);
-		r.w_time = row_get(db, 6);
+		r.octave = (uint8_t)row_get(db, 4);
+		r.samples = (uint64_t)row_get(db, 5);
+		r.time = row_get(db, 6);
+		r.w_time = row_get(db, 7);
 		add(db, s, &r);
 	}
 }
@@ -308,7 +316,7 @@ db_stacks_combine(struct kp_db *db, const struct range_piece *v, size_t n,
 /* ---- queries ---- */
 
 #define ROWS(of, table, id) "select w.node_id, s.identity_id, s.path_id," \
-	" s.stack_id, s.state, s.samples, s.time_ns, s.w_time_ns" \
+	" s.stack_id, s.state, s.samples, s.time_ns, s.w_time_ns, s.octave" \
 	" from " of " w cross join " table " s on s." id " = w.id" \
 	" where w.id = ?1 and (?2 is null or s.identity_id =" \
 	" (select id from identity where name = ?2))" \
@@ -324,10 +332,20 @@ leave(struct kp_query_stacks *s, uint64_t samples, kp_dur_ns w_time)
 	s->left_time = sat_add(s->left_time, w_time);
 }
 
-static void
-add_row(struct read *rd, struct stack_totals *sum, struct kp_query_stacks *s)
+static bool
+is_wanted(const struct kp_query_range *range, int64_t octave)
 {
-	int64_t state = read_int(rd, 4);
+	bool within = range->took_from <= octave && octave <= range->took_to;
+
+	return range->took_to == 0 || (octave > 0 && within != range->took_other);
+}
+
+/* Rows of all octaves that are wanted are added up. */
+static void
+add_row(struct read *rd, const struct kp_query_range *range,
+    struct stack_totals *sum, struct kp_query_stacks *s)
+{
+	int64_t state = read_int(rd, 4), octave = read_int(rd, 8);
 	struct stack_row r = { .node = read_int(rd, 0),
 		.identity = read_int(rd, 1), .path = read_int(rd, 2),
 		.stack = read_int(rd, 3), .state = (uint8_t)state,
@@ -338,6 +356,10 @@ add_row(struct read *rd, struct stack_totals *sum, struct kp_query_stacks *s)
 	/* a damaged file may have any number; later versions, more states */
 	if (state < 0 || state >= KP_STACK_STATES)
 		return;
+	if (!is_wanted(range, octave)) {
+		s->untimed += octave == 0 ? r.samples : 0;
+		return;
+	}
 	s->samples += r.samples;
 	if (r.state == KP_STACK_NOT_SEEN)
 		s->not_seen += r.samples;
@@ -371,7 +393,7 @@ add_rows(struct kp_query *q, size_t file, const struct kp_query_range *r,
 	    ROWS("time_window", "stack_stat", "window_id"),
 	    ROWS("level_sum", "level_stack", "sum_id"));
 	while ((rd = range_rows_next(&rows)) != NULL) {
-		add_row(rd, sum, s);
+		add_row(rd, r, sum, s);
 		widen(s, rows.piece);
 	}
 	return range_rows_end(&rows);
@@ -387,14 +409,6 @@ static const char *const name_sql[NAMES] = {
 	[PATH] = "select path from stack_path where id = ?",
 	[STACK] = "select frames from stack where id = ?",
 };
-
-static const char *
-name_of(struct read *names, int64_t id)
-{
-	read_again(names);
-	read_bind(names, id);
-	return read_next(names) ? read_text(names, 0) : "";
-}
 
 /* Moves at most `limit` rows of the sum to the result. */
 static enum kp_err
@@ -419,10 +433,10 @@ take_rows(struct kp_query *q, size_t file, struct stack_totals *sum, size_t limi
 		read_start_file(&names[i], q, file, name_sql[i]);
 	for (r = sum->v; r < sum->v + n; r++)
 		s->v[s->n++] = (struct kp_query_stack){
-			.node = name_of(&names[NODE], r->node),
-			.identity = name_of(&names[IDENTITY], r->identity),
-			.path = name_of(&names[PATH], r->path),
-			.frames = name_of(&names[STACK], r->stack),
+			.node = read_name(&names[NODE], r->node),
+			.identity = read_name(&names[IDENTITY], r->identity),
+			.path = read_name(&names[PATH], r->path),
+			.frames = read_name(&names[STACK], r->stack),
 			.state = r->state, .samples = r->samples,
 			.time = r->time, .w_time = r->w_time };
 	for (int i = 0; i < NAMES; i++) {
@@ -503,7 +517,7 @@ kp_query_stacks(struct kp_query *q, const struct kp_query_range *r,
 	struct kp_query_range whole;
 	enum kp_err err;
 
-	query_hold(q);
+	kp_query_hold(q);
 	err = range_whole(q, r, &whole);
 	for (size_t i = 0; i < q->nfiles && err == KP_OK; i++) {
 		err = add_rows(q, i, &whole, &sum, &s);
@@ -511,7 +525,7 @@ kp_query_stacks(struct kp_query *q, const struct kp_query_range *r,
 			err = take_rows(q, i, &sum, each, &s);
 		stack_totals_free(&sum);
 	}
-	query_release(q);
+	kp_query_release(q);
 	if (err != KP_OK) {
 		kp_query_stacks_free(&s);
 		return err;

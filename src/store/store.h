@@ -41,6 +41,7 @@ struct kp_tree_call {
 	bool async;
 	bool outlasts;		/* still running when the request was stored */
 	const char *node;	/* borrowed, immortal; NULL: the request's */
+	struct kp_call_pauses pauses;	/* -1: not measured */
 };
 
 /* How long messages to one process of the request waited. */
@@ -62,6 +63,8 @@ struct kp_tree {
 	kp_wall_ns start;
 	kp_dur_ns total;
 	uint8_t outcome;
+	char traceparent[KP_TRACEPARENT];	/* "": none */
+	int64_t id;			/* of its row, once it is written */
 	uint32_t ncalls;
 	uint32_t nwaits;
 	struct kp_tree_wait *waits;	/* behind the calls, in the same
@@ -102,6 +105,8 @@ struct kp_store_opts {
 	 * the database, as it was written, with the drops that it reports.
 	 */
 	void (*on_written)(void *written_ctx, const struct kp_window *w);
+	/* The same for each slow request. */
+	void (*on_kept)(void *written_ctx, const struct kp_tree *t);
 	void *written_ctx;
 };
 

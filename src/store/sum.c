@@ -7,6 +7,7 @@
  * would cost far more, and SQL cannot merge histograms.  Row ids belong to one
  * file; cells of several files merge by name.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,10 @@
 #include "range.h"
 
 /* ---- windows and losses ---- */
+
+#define UNCOUNTED_NS "1000000 * ifnull((select l.n from loss l where" \
+	" l.window_id = w.id and l.cause_id = (select id from cause" \
+	" where name = 'uncounted')), 0)"
 
 /* Returns NULL for a window that was written since. */
 static struct kp_series_step *
@@ -83,16 +88,59 @@ add_windows(struct kp_query *q, const struct kp_query_range *r,
 	return read_end(&rd);
 }
 
-/* Returns whether nothing was counted in all of the window, so that its zeros
-   are not figures. */
-static bool
-is_unseen(kp_dur_ns length, int64_t calls, int64_t uncounted_ms)
+void
+range_pace_add(struct range_pace *p, uint64_t n, kp_dur_ns length, kp_dur_ns counted)
 {
-	/* its ends and that time are by different clocks */
-	const double most = 0.99;
+	/* without requests the times alone decide */
+	double weight = (double)n + 1e-18 * (double)length;
 
-	return calls == 0 && length > 0 && (double)uncounted_ms >=
-	    most * (double)length / (double)KP_NS_PER_MS;
+	if (length <= 0 || (n == 0 && counted <= 0))
+		return;
+	p->n += weight;
+	p->filled += weight * (counted > 0 ? (double)length / (double)counted : 1);
+}
+
+kp_dur_ns
+range_counted(const struct range_pace *p, kp_dur_ns covered)
+{
+	return p->filled > 0 ? (kp_dur_ns)((double)covered * p->n / p->filled) : -1;
+}
+
+/*
+ * Sets how long requests were counted in each step.  A window without calls that was
+ * uncounted but for 1 % was so wholly: its ends and that time are by different clocks.
+ */
+static enum kp_err
+add_counted(struct kp_query *q, const struct kp_query_range *r,
+    const struct kp_series *s)
+{
+	struct range_pace *v = calloc(s->n + 1, sizeof(*v));
+	struct read rd;
+	enum kp_err err;
+	int64_t i;
+
+	if (v == NULL)
+		return KP_ENOMEM;
+	read_start(&rd, q, "select step, sum(n), sum(length), sum(iif(n = 0 and"
+	    " lost >= 0.99 * length, 0, max(length - lost, 0))) from"
+	    " (select (w.start_ns - ?4) / ?5 as step, w.node_id as node,"
+	    " max(w.entry_calls, w.sampled) as n, w.end_ns - w.start_ns as length,"
+	    " " UNCOUNTED_NS " as lost from time_window w" IN_RANGE ")"
+	    " group by step, node");
+	range_bind(&rd, r);
+	read_bind(&rd, s->start);
+	read_bind(&rd, s->step > 0 ? s->step : INT64_MAX);
+	while (read_next(&rd)) {
+		i = read_int(&rd, 0);
+		if (i >= 0 && (uint64_t)i < s->n)
+			range_pace_add(&v[i], (uint64_t)read_int(&rd, 1),
+			    read_int(&rd, 2), read_int(&rd, 3));
+	}
+	err = read_end(&rd);
+	for (size_t k = 0; k < s->n; k++)
+		s->v[k].counted = range_counted(&v[k], s->v[k].covered);
+	free(v);
+	return err;
 }
 
 static enum kp_err
@@ -103,8 +151,7 @@ add_losses(struct kp_query *q, const struct kp_query_range *r,
 	const char *name;
 	struct read rd;
 
-	read_start(&rd, q, "select w.start_ns, c.name, l.n,"
-	    " w.end_ns - w.start_ns, w.entry_calls | w.sampled"
+	read_start(&rd, q, "select w.start_ns, c.name, l.n"
 	    " from time_window w cross join loss l on l.window_id = w.id"
 	    " join cause c on c.id = l.cause_id" IN_RANGE);
 	range_bind(&rd, r);
@@ -113,12 +160,8 @@ add_losses(struct kp_query *q, const struct kp_query_range *r,
 		name = read_text(&rd, 1);
 		/* skips causes that this program does not know */
 		for (int i = 0; v != NULL && i < KP_LOSS_COUNT; i++) {
-			if (strcmp(name, kp_loss_name(i)) != 0)
-				continue;
-			v->losses.n[i] += (uint64_t)read_int(&rd, 2);
-			v->unseen += i == KP_LOSS_UNCOUNTED && is_unseen(
-			    read_int(&rd, 3), read_int(&rd, 4),
-			    read_int(&rd, 2));
+			if (strcmp(name, kp_loss_name(i)) == 0)
+				v->losses.n[i] += (uint64_t)read_int(&rd, 2);
 		}
 	}
 	return read_end(&rd);
@@ -211,169 +254,195 @@ range_cells_free(struct range_cell *v, size_t n)
 	free(v);
 }
 
-/* Cells; those of one file are found by tier and identity. */
-struct table {
-	struct range_cell *v;
-	size_t n, room;
-	struct intern at;	/* of these ids: an index of v */
-};
-
-/* Returns the cell of these ids; NULL: out of memory. */
-static struct kp_cell *
-table_cell(struct table *t, int64_t tier, int64_t identity)
-{
-	const int64_t ids[] = { tier, identity };
-	const struct interned *known = intern_get(&t->at, ids, sizeof(ids));
-
-	if (known == NULL) {
-		if (vec_room(&t->v, &t->room, t->n, VEC_NO_CAP) != KP_OK)
-			return NULL;
-		known = intern_put(&t->at, ids, sizeof(ids), (uint32_t)t->n);
-		if (known == NULL)
-			return NULL;
-		t->v[t->n++] = (struct range_cell){ .tier = tier,
-			.identity = identity, .cell = { .tier = "", .identity = "", .min = -1 } };
-	}
-	return &t->v[known->val].cell;
-}
-
+#define AND_GLOB " and (?3 is null or s.identity_id in" \
+	" (select id from identity where name glob ?3 or name = '_total'))"
 #define CELLS(table, of) "select " CELL_COLUMNS " from " table " s" \
-	" where s." of " = ?1" \
-	" and (?2 is null or s.identity_id =" \
-	" (select id from identity where name = ?2))" \
-	" and (?3 is null or s.identity_id in" \
-	" (select id from identity where name glob ?3))"
+	" where s." of " = ?1" AND_GLOB
 
-/* Of calls with labels there are no tenths. */
+/*
+ * ?2: for each key the least and the largest id of its tier, and of its request type.  It
+ * reads no other rows: without the + the index would be searched by the bounds of the tier
+ * alone.
+ */
+#define KEYED(table, of) "with k(t0, t1, i0, i1) as materialized (select" \
+	" json_extract(value, '$[0]'), json_extract(value, '$[1]')," \
+	" json_extract(value, '$[2]'), json_extract(value, '$[3]')" \
+	" from json_each(?2)) select " CELL_COLUMNS " from k" \
+	" cross join tier t on t.id between k.t0 and k.t1" \
+	" cross join " table " s on s." of " = ?1 and s.tier_id = +t.id" \
+	" and s.identity_id between k.i0 and k.i1" AND_GLOB
+
+/* Where they are too many, calls with labels have no tenths. */
 #define NO_PART " and s.tier_id in (select id from tier" \
 	" where instr(name, '" KP_PART_SEP "') = 0)"
 
-/* What is added up, and into how many sums. */
+/* What is read, and where it goes: to the cells of a sum, or for tenths to `take`. */
 struct summing {
 	const struct kp_query_range *r;
 	bool several;		/* nodes */
-	kp_dur_ns unit;		/* of tenths; 0: it is one sum */
-	struct table t[KP_TENTHS];
-	bool over;		/* tenths have too many cells: some are left out */
+	struct kp_query_tiers tiers;
+	struct range_cell *v;	/* for tenths, only their names */
+	size_t n, room, first;	/* first: of this file */
+	struct intern at;	/* of ids in this file: an index of v */
+	struct read tier, identity;	/* names of this file */
+	kp_query_take *take;	/* NULL: it is a sum */
+	void *ctx;
+	kp_dur_ns unit;		/* of tenths */
+	bool parts;		/* of tiers, too */
 };
-
-/*
- * The tenth of a window or sum.  Each row of ten units has one of each, and begins with
- * another one, so that what comes back regularly is not always in the same tenth.
- */
-static size_t
-tenth_of(const struct summing *s, kp_wall_ns start)
-{
-	uint64_t unit, row;
-
-	if (s->unit == 0)
-		return 0;
-	unit = (uint64_t)(start / s->unit);
-	row = unit / KP_TENTHS;
-	return (size_t)((unit + (row * UINT64_C(0x9e3779b97f4a7c15) >> 40)) %
-	    KP_TENTHS);
-}
 
 static bool
 is_over(const struct summing *s)
 {
-	size_t cells = 0;
+	return s->take != NULL && s->n - s->first > KP_TENTHS_CELLS_MAX;
+}
 
-	for (size_t k = 0; k < KP_TENTHS; k++)
-		cells += s->t[k].n;
-	return s->unit > 0 && cells > KP_TENTHS_CELLS_MAX;
+/* Returns the cell of these ids; NULL: out of memory. */
+static struct kp_cell *
+cell_of(struct summing *s, int64_t tier, int64_t identity)
+{
+	const int64_t ids[] = { tier, identity };
+	const struct interned *known = intern_get(&s->at, ids, sizeof(ids));
+	struct range_cell *c;
+
+	if (known == NULL) {
+		if (vec_room(&s->v, &s->room, s->n, VEC_NO_CAP) != KP_OK)
+			return NULL;
+		known = intern_put(&s->at, ids, sizeof(ids), (uint32_t)s->n);
+		if (known == NULL)
+			return NULL;
+		c = &s->v[s->n++];
+		*c = (struct range_cell){ .cell = { .tier = read_name(&s->tier, tier),
+			.identity = read_name(&s->identity, identity), .min = -1 } };
+		c->place = range_place(&s->tiers, c->cell.tier);
+	}
+	return &s->v[known->val].cell;
+}
+
+#define KEY_BYTES 96	/* four numbers of 19 digits, and what is between them */
+
+/* Writes the keys as KEYED() wants them; one whose name the file does not have has no cells. */
+static enum kp_err
+write_keys(struct kp_query *q, size_t file, const struct kp_query_key *v, size_t n,
+    struct kp_buf *b)
+{
+	const char *sep = "[";
+	struct read rd;
+	int64_t tier, identity;
+	enum kp_err err;
+
+	read_start_file(&rd, q, file, "select (select id from tier where name = ?1),"
+	    " (select id from identity where name = ?2)");
+	for (size_t i = 0; i < n; i++) {
+		read_again(&rd);
+		read_bind_text(&rd, v[i].tier);
+		read_bind_text(&rd, v[i].identity);
+		if (!read_next(&rd))
+			break;
+		tier = read_int(&rd, 0);
+		identity = read_int(&rd, 1);
+		if ((v[i].tier != NULL && tier == 0) ||
+		    (v[i].identity != NULL && identity == 0))
+			continue;
+		kp_buf_printf(b, "%s[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]",
+		    sep, tier, tier > 0 ? tier : INT64_MAX, identity,
+		    identity > 0 ? identity : INT64_MAX);
+		sep = ",";
+	}
+	kp_buf_str(b, sep[0] == '[' ? "[]" : "]");
+	err = read_end(&rd);
+	return err != KP_OK ? err : b->err;
+}
+
+/* KP_ELIMIT: see is_over(). */
+static enum kp_err
+add_rows(struct kp_query *q, size_t file, struct summing *s, const char *keys)
+{
+	/* by: keys, parts of tiers; of windows, and of sums */
+#define BOTH(what, more) { what("stat", "window_id") more, \
+	what("level_stat", "sum_id") more }
+	static const char *const sql[2][2][2] = {
+		{ BOTH(CELLS, NO_PART), BOTH(CELLS, "") },
+		{ BOTH(KEYED, NO_PART), BOTH(KEYED, "") },
+	};
+#undef BOTH
+	const char *const *of = sql[keys != NULL][s->parts];
+	struct kp_cell row = { .min = -1 }, *to;
+	struct range_rows rows;
+	enum kp_err err;
+	struct read *rd;
+	bool ok;
+
+	range_rows_start(&rows, q, file, s->r, (struct range_use){ .step = s->unit,
+		.of = { keys, s->r->identity_glob } }, of[0], of[1]);
+	while (!is_over(s) && (rd = range_rows_next(&rows)) != NULL) {
+		cell_row_read(rd->st, &row);
+		if (s->several)
+			range_shares(&row);
+		to = cell_of(s, read_int(rd, CELL_TIER), read_int(rd, CELL_IDENTITY));
+		ok = to != NULL;
+		if (ok && s->take == NULL) {
+			ok = kp_cell_merge(to, &row) == KP_OK;
+		} else if (ok) {
+			row.tier = to->tier;
+			row.identity = to->identity;
+			ok = s->take(s->ctx, kp_tenth(rows.piece->start, s->unit), &row);
+		}
+		if (!ok)
+			read_nomem(rd);
+	}
+	kp_cell_free(&row);
+	err = range_rows_end(&rows);
+	return err == KP_OK && is_over(s) ? KP_ELIMIT : err;
 }
 
 static enum kp_err
 add_file(struct kp_query *q, size_t file, struct summing *s)
 {
-	struct kp_cell row = { .min = -1 };
-	struct range_rows rows;
-	struct kp_cell *to;
-	struct read *rd;
+	const struct kp_query_key of_type = { NULL, s->r->identity };
+	const struct kp_query_key *v = s->r->nkeys > 0 ? s->r->keys : &of_type;
+	size_t n = s->r->nkeys > 0 ? s->r->nkeys : s->r->identity != NULL;
+	enum kp_err err = KP_OK, tier, identity;
+	struct kp_buf keys;
 
-	range_rows_start(&rows, q, file, s->r, (struct range_use){
-		.step = s->unit,
-		.of = { s->r->identity, s->r->identity_glob } },
-	    s->unit > 0 ? CELLS("stat", "window_id") NO_PART :
-	    CELLS("stat", "window_id"),
-	    s->unit > 0 ? CELLS("level_stat", "sum_id") NO_PART :
-	    CELLS("level_stat", "sum_id"));
-	while (!(s->over = is_over(s)) && (rd = range_rows_next(&rows)) != NULL) {
-		cell_row_read(rd->st, &row);
-		if (s->several)
-			range_shares(&row);
-		to = table_cell(&s->t[tenth_of(s, rows.piece->start)],
-		    read_int(rd, CELL_TIER), read_int(rd, CELL_IDENTITY));
-		if (to == NULL || kp_cell_merge(to, &row) != KP_OK)
-			read_nomem(rd);
-	}
-	kp_cell_free(&row);
-	return range_rows_end(&rows);
+	s->first = s->n;
+	kp_buf_init(&keys, KEY_BYTES * n);
+	read_start_file(&s->tier, q, file, "select name from tier where id = ?");
+	read_start_file(&s->identity, q, file, "select name from identity where id = ?");
+	if (n > 0)
+		err = write_keys(q, file, v, n, &keys);
+	if (err == KP_OK)
+		err = add_rows(q, file, s, n > 0 ? kp_buf_cstr(&keys) : NULL);
+	tier = read_end(&s->tier);
+	identity = read_end(&s->identity);
+	intern_free(&s->at);
+	kp_buf_free(&keys);
+	return err != KP_OK ? err : tier != KP_OK ? tier : identity;
 }
 
-static void
-name_cell(struct read *names, const char **to, int64_t id)
-{
-	read_again(names);
-	read_bind(names, id);
-	if (read_next(names))
-		*to = read_text(names, 0);
-}
-
-/* Sets the cells' names, which costs less than to do it for each row. */
+/* Reads the cells of all files; the caller frees those of s. */
 static enum kp_err
-name_cells(struct kp_query *q, size_t file, const struct kp_query_tiers *tiers,
-    struct range_cell *c, const struct range_cell *end)
+add_files(struct kp_query *q, struct summing *s)
 {
-	struct read tier, identity;
-	enum kp_err err, err2;
-
-	read_start_file(&tier, q, file, "select name from tier where id = ?");
-	read_start_file(&identity, q, file,
-	    "select name from identity where id = ?");
-	for (; c < end; c++) {
-		name_cell(&tier, &c->cell.tier, c->tier);
-		name_cell(&identity, &c->cell.identity, c->identity);
-		c->place = range_place(tiers, c->cell.tier);
-	}
-	err = read_end(&tier);
-	err2 = read_end(&identity);
-	return err != KP_OK ? err : err2;
-}
-
-/* Adds up into n sums, which on error still have some cells.  KP_ELIMIT: see is_over(). */
-static enum kp_err
-sum_cells(struct kp_query *q, const struct kp_query_range *r, kp_dur_ns unit,
-    struct kp_query_sum *sums, size_t n)
-{
-	struct kp_query_tiers tiers = { 0 };
-	struct summing s = { .r = r, .unit = unit };
-	enum kp_err err = several_nodes(q, r, &s.several);
-	size_t first[KP_TENTHS];
+	enum kp_err err = several_nodes(q, s->r, &s->several);
 
 	if (err == KP_OK)
-		err = kp_query_tiers(q, &tiers);
-	for (size_t i = 0; i < q->nfiles && err == KP_OK; i++) {
-		for (size_t k = 0; k < n; k++)
-			first[k] = s.t[k].n;
-		err = add_file(q, i, &s);
-		if (err == KP_OK && s.over)
-			err = KP_ELIMIT;
-		for (size_t k = 0; k < n; k++) {
-			if (err == KP_OK && s.t[k].n > first[k])
-				err = name_cells(q, i, &tiers, s.t[k].v +
-				    first[k], s.t[k].v + s.t[k].n);
-			intern_free(&s.t[k].at);
-		}
-	}
-	kp_query_tiers_free(&tiers);
-	for (size_t k = 0; k < n; k++) {
-		if (err == KP_OK)
-			err = range_unite(s.t[k].v, s.t[k].n, &sums[k]);
-		else
-			range_cells_free(s.t[k].v, s.t[k].n);
-	}
+		err = kp_query_tiers(q, &s->tiers);
+	for (size_t i = 0; i < q->nfiles && err == KP_OK; i++)
+		err = add_file(q, i, s);
+	kp_query_tiers_free(&s->tiers);
+	return err;
+}
+
+static enum kp_err
+sum_cells(struct kp_query *q, const struct kp_query_range *r, struct kp_query_sum *out)
+{
+	struct summing s = { .r = r, .parts = true };
+	enum kp_err err = add_files(q, &s);
+
+	if (err == KP_OK)
+		return range_unite(s.v, s.n, out);
+	range_cells_free(s.v, s.n);
 	return err;
 }
 
@@ -387,16 +456,19 @@ sum_range(struct kp_query *q, const struct kp_query_range *r, bool cells,
 	struct kp_query_range whole;
 	enum kp_err err;
 
-	query_hold(q);	/* all queries must see the same windows */
+	kp_query_hold(q);	/* all queries must see the same windows */
 	err = range_whole(q, r, &whole);
 	if (err == KP_OK)
 		err = add_windows(q, &whole, &one, &s);
 	if (err == KP_OK)
 		err = add_losses(q, &whole, &one);
+	if (err == KP_OK)
+		err = add_counted(q, &whole, &one);
 	if (err == KP_OK && cells)
-		err = sum_cells(q, &whole, 0, &s, 1);
-	query_release(q);
+		err = sum_cells(q, &whole, &s);
+	kp_query_release(q);
 	s.covered = all.covered;
+	s.counted = all.counted;
 	s.entry_calls = all.entry_calls;
 	s.sampled = all.sampled;
 	s.losses = all.losses;
@@ -475,13 +547,6 @@ kp_query_cell(const struct kp_query_sum *s, const char *tier,
 
 /* ---- sums for each step ---- */
 
-#define STEPS_WANTED 150
-
-/* The possible steps in s: those that make a readable time axis. */
-static const int64_t nice[] = { 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200,
-	1800, 3600, 7200, 10800, 21600, 43200, 86400 };
-#define NNICE (sizeof(nice) / sizeof(nice[0]))
-
 /* Of each step: of the request, the tiers, and the part that was asked for. */
 static size_t
 series_cells(const struct kp_series *s)
@@ -502,42 +567,6 @@ kp_series_free(struct kp_series *s)
 	*s = (struct kp_series){ 0 };
 }
 
-static kp_dur_ns
-nice_step(kp_dur_ns least)
-{
-	for (size_t i = 0; i < NNICE; i++)
-		if (nice[i] * KP_NS_PER_S >= least)
-			return nice[i] * KP_NS_PER_S;
-	return sat_add(least, KP_NS_PER_S - 1) / KP_NS_PER_S * KP_NS_PER_S;
-}
-
-/* Clips the range to its windows, and finds the longest one. */
-static enum kp_err
-clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
-{
-	kp_wall_ns first, last;
-	enum kp_err err = kp_query_span(q, &first, &last);
-	struct read rd;
-
-	if (err != KP_OK)
-		return err;
-	if (r->since < first)
-		r->since = first;
-	if (r->until > last)
-		r->until = last;
-	if (r->until < r->since)
-		r->until = r->since;
-	read_start(&rd, q, "select max(w.end_ns - w.start_ns)"
-	    " from time_window w" IN_RANGE);
-	range_bind(&rd, r);
-	*longest = 0;
-	while (read_next(&rd)) {
-		if (read_int(&rd, 0) > *longest)
-			*longest = read_int(&rd, 0);
-	}
-	return read_end(&rd);
-}
-
 /* ---- tenths ---- */
 
 /*
@@ -545,6 +574,7 @@ clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
  * and a swing of the load looks like chance; but no more than so many rows.
  */
 #define TENTH_UNITS 10	/* of each */
+#define TENTH_UNITS_LEAST 3	/* where the cells are few */
 #define TENTH_ROWS 10000
 
 /*
@@ -572,72 +602,76 @@ tenth_unit(struct kp_query *q, const struct kp_query_range *r, size_t units,
 	return rd.err;
 }
 
-/* Adds to each tenth how long its windows are, those of several nodes once. */
+/*
+ * Sets how long the windows of each tenth are, those of several nodes once, and how much
+ * of that was counted.
+ */
 static enum kp_err
-cover_tenths(struct kp_query *q, const struct kp_query_range *r, kp_dur_ns unit,
-    struct kp_tenths *t)
+cover_tenths(struct kp_query *q, const struct kp_query_range *r, struct kp_tenths *t)
 {
-	const struct summing s = { .unit = unit };
+	double length[KP_TENTHS] = { 0 }, lost[KP_TENTHS] = { 0 };
 	kp_wall_ns start, end, last = INT64_MIN;
-	struct kp_query_sum *v;
 	struct read rd;
+	size_t i;
 
-	read_start(&rd, q, "select w.start_ns, w.end_ns from time_window w"
-	    IN_RANGE " order by w.start_ns");
+	read_start(&rd, q, "select w.start_ns, w.end_ns, " UNCOUNTED_NS
+	    " from time_window w" IN_RANGE " order by w.start_ns");
 	read_order(&rd, 0, 1);
 	range_bind(&rd, r);
 	while (read_next(&rd)) {
 		start = read_int(&rd, 0);
 		end = read_int(&rd, 1);
-		v = &t->v[tenth_of(&s, start)];
-		t->n += v->windows++ == 0;
+		i = kp_tenth(start, t->unit);
+		length[i] += (double)(end - start);
+		lost[i] += (double)read_int(&rd, 2);
 		if (end <= last)
 			continue;
-		v->covered = sat_add(v->covered, sat_span(start > last ?
-		    start : last, end));
+		t->counted[i] += (double)sat_span(start > last ? start : last, end);
 		last = end;
 	}
+	t->n = kp_tenths_filled(length);
+	for (i = 0; i < KP_TENTHS; i++)
+		t->counted[i] *= lost[i] >= length[i] ? 0 : 1 - lost[i] / length[i];
 	return read_end(&rd);
 }
 
 enum kp_err
-kp_query_tenths(struct kp_query *q, const struct kp_query_range *r,
-    size_t ncells, struct kp_tenths *out)
+kp_query_tenths(struct kp_query *q, const struct kp_query_range *r, size_t ncells,
+    size_t nodes, struct kp_tenths *out, kp_query_take *take, void *ctx)
 {
-	size_t units = TENTH_ROWS / (ncells + 1);
+	size_t units = TENTH_ROWS / (ncells + 1), least = KP_TENTHS;
 	struct kp_query_range clipped;
-	struct kp_tenths t = { .n = 0 };
-	kp_dur_ns longest = 0, unit = 0;
+	struct summing s = { .r = &clipped, .parts = ncells <= KP_TENTHS_CELLS_MAX,
+		.take = take, .ctx = ctx };
+	struct kp_tenths t = { .unit = out->unit };
+	kp_dur_ns longest = 0;
 	enum kp_err err;
 
-	query_hold(q);
+	if (units >= KP_TENTHS * TENTH_UNITS_LEAST)
+		least *= TENTH_UNITS_LEAST;
+	units /= nodes + 1;
+	kp_query_hold(q);
 	err = range_whole(q, r, &clipped);
 	if (err == KP_OK)
-		err = clip(q, &clipped, &longest);
-	if (err == KP_OK)
-		err = tenth_unit(q, &clipped, units < KP_TENTHS ? KP_TENTHS :
+		err = range_clip(q, &clipped, &longest);
+	if (err == KP_OK && t.unit == 0)
+		err = tenth_unit(q, &clipped, units < least ? least :
 		    units < KP_TENTHS * TENTH_UNITS ? units :
-		    KP_TENTHS * TENTH_UNITS, longest, &unit);
-	if (err == KP_OK && unit > 0)
-		err = cover_tenths(q, &clipped, unit, &t);
-	if (err == KP_OK && unit > 0)
-		err = sum_cells(q, &clipped, unit, t.v, KP_TENTHS);
-	query_release(q);
-	if (err != KP_OK)
-		kp_tenths_free(&t);
-	if (err == KP_ELIMIT)
+		    KP_TENTHS * TENTH_UNITS, longest, &t.unit);
+	s.unit = t.unit;
+	if (err == KP_OK && t.unit > 0)
+		err = cover_tenths(q, &clipped, &t);
+	if (err == KP_OK && t.unit > 0)
+		err = add_files(q, &s);
+	kp_query_release(q);
+	range_cells_free(s.v, s.n);
+	if (err == KP_ELIMIT) {
+		t.n = 0;
 		err = KP_OK;
+	}
 	if (err == KP_OK)
 		*out = t;
 	return err;
-}
-
-void
-kp_tenths_free(struct kp_tenths *t)
-{
-	for (size_t i = 0; i < KP_TENTHS; i++)
-		kp_query_sum_free(&t->v[i]);
-	t->n = 0;
 }
 
 /* Makes empty cells: for _total, each tier, and a part of one; NULL: no memory. */
@@ -719,14 +753,14 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 {
 	struct kp_query_range clipped;
 	struct kp_series s = { 0 };
-	kp_dur_ns longest = 0, least;
+	kp_dur_ns longest = 0;
 	bool several = false;
 	enum kp_err err;
 
-	query_hold(q);	/* all queries must see the same windows */
+	kp_query_hold(q);	/* all queries must see the same windows */
 	err = range_whole(q, r, &clipped);
 	if (err == KP_OK)
-		err = clip(q, &clipped, &longest);
+		err = range_clip(q, &clipped, &longest);
 	if (err == KP_OK)
 		err = kp_query_tiers(q, &s.tiers);
 	if (err == KP_OK && want->tier != NULL &&
@@ -734,17 +768,15 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 		s.part = want->tier;
 		err = kp_query_tier(q, want->tier);
 	}
-	least = want->step > 0 ? want->step :
-	    (clipped.until - clipped.since) / STEPS_WANTED;
-	/* windows of earlier versions end a little late */
-	longest -= longest / 10;
-	s.step = nice_step(least > longest ? least : longest);
+	s.step = range_step(&clipped, want->step, longest);
 	if (err == KP_OK)
 		err = make_steps(&s, &clipped, want->cells);
 	if (err == KP_OK)
 		err = add_windows(q, &clipped, &s, &(struct kp_query_sum){ 0 });
 	if (err == KP_OK)
 		err = add_losses(q, &clipped, &s);
+	if (err == KP_OK)
+		err = add_counted(q, &clipped, &s);
 	if (err == KP_OK && want->cells)
 		err = several_nodes(q, &clipped, &several);
 	for (size_t i = 0; i < q->nfiles && err == KP_OK && want->cells; i++) {
@@ -753,7 +785,7 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 		if (err == KP_OK && (!want->others || s.part != NULL))
 			err = add_cells(q, i, &clipped, want->tier, several, &s);
 	}
-	query_release(q);
+	kp_query_release(q);
 	if (err == KP_OK)
 		*out = s;
 	else

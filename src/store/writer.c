@@ -384,6 +384,17 @@ writer_check_file(struct kp_store *s, char *why, size_t size)
 	return KP_STORE_OK;
 }
 
+static void
+tell_kept(const struct kp_store *s, const struct transaction *tx)
+{
+	for (const struct item *it = tx->head;; it = it->next) {
+		if (it->kind == TREE)
+			s->opts.o.on_kept(s->opts.o.written_ctx, it->u.tree);
+		if (it == tx->last)
+			break;
+	}
+}
+
 /* Returns the cause of a failure; KP_STORE_OK: it is written. */
 static enum kp_store_cause
 try_transaction(struct kp_store *s, const struct transaction *tx,
@@ -409,15 +420,17 @@ try_transaction(struct kp_store *s, const struct transaction *tx,
 		return cause_of(rc);
 	}
 	s->in_file.rows += tx->rows;
-	if (tx->last->kind != WINDOW)
-		return KP_STORE_OK;
-	s->in_file.windows++;
-	if (s->opts.o.on_written != NULL) {
+	if (tx->last->kind == WINDOW)
+		s->in_file.windows++;
+	if (tx->last->kind == WINDOW && s->opts.o.on_written != NULL) {
 		head = *tx->last->u.window;
 		if (lost != NULL)
 			drop_counts_add_to(lost, &head);
 		s->opts.o.on_written(s->opts.o.written_ctx, &head);
 	}
+	/* after the window, which may be the first of its type */
+	if (s->opts.o.on_kept != NULL)
+		tell_kept(s, tx);
 	return KP_STORE_OK;
 }
 

@@ -4,9 +4,11 @@
  */
 #include <errno.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "text/file_why.h"
@@ -68,6 +70,31 @@ file_not_for_db(char buf[FILE_WHY_MAX], const char *path)
 	else
 		return NULL;
 	return buf;
+}
+
+/* The numbers are those of linux/magic.h, and of the kernel's ceph, lustre and gpfs. */
+const char *
+file_remote(const char *path)
+{
+	static const struct {
+		uint32_t type;
+		const char *name;
+	} remote[] = { { 0x6969, "NFS" }, { 0x517b, "SMB" }, { 0xfe534d42, "SMB" },
+		{ 0xff534d42, "CIFS" }, { 0x01021997, "9P" }, { 0x5346414f, "AFS" },
+		{ 0x00c36400, "Ceph" }, { 0x0bd00bd0, "Lustre" },
+		{ 0x47504653, "GPFS" }, { 0x6b414653, "AFS" } };
+	const char *slash = strrchr(path, '/');
+	char dir[PATH_MAX];
+	struct statfs st;
+
+	snprintf(dir, sizeof(dir), "%.*s", slash != NULL ? (int)(slash + 1 - path) : 1,
+	    slash != NULL ? path : ".");
+	if (statfs(path, &st) != 0 && statfs(dir, &st) != 0)
+		return NULL;
+	for (size_t i = 0; i < sizeof(remote) / sizeof(remote[0]); i++)
+		if ((uint32_t)st.f_type == remote[i].type)
+			return remote[i].name;
+	return NULL;
 }
 
 const char *

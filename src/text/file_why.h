@@ -23,6 +23,11 @@ const char *file_special(const char *path);
  * open a device can do something.
  */
 const char *file_not_for_db(char buf[FILE_WHY_MAX], const char *path);
+/*
+ * The file system that the file, or its directory, is in, "NFS", if other hosts serve it:
+ * SQLite's write-ahead log is not for these.  NULL: another one, or it is not known.
+ */
+const char *file_remote(const char *path);
 /* The path of a file in the directory of this program; NULL: it is not known. */
 const char *self_path(char *buf, size_t n, const char *name);
 /* The same for another program; or just its name, where it is not there. */

@@ -1,5 +1,5 @@
 /*
- * flame_tree.c - call trees, in order of time, as rows, folded and for speedscope.
+ * flame_tree.c - call trees, in order of time, as rows, folded and for viewers.
  *
  * The number of a parent is less than that of its children, so sums and lists of
  * children are made from the last node to the first.
@@ -13,7 +13,6 @@
 #include "text/json.h"
 #include "text/text.h"
 
-#define SCHEMA "https://www.speedscope.app/file-format-schema.json"
 #define LABEL_BYTES_MAX (1u << 16)
 
 void
@@ -161,9 +160,8 @@ flame_tree_rows(struct kp_buf *b, struct flame_tree *t,
 
 /* ---- slices ---- */
 
-/* Sets way to the nodes from this one up to its root; returns their number. */
-static uint32_t
-way_up(const struct flame_tree *t, uint32_t node,
+uint32_t
+flame_tree_way(const struct flame_tree *t, uint32_t node,
     uint32_t way[FLAME_DEPTH_MAX + 1])
 {
 	uint32_t n = 0;
@@ -190,25 +188,28 @@ flame_slice_put(const struct flame_tree *t, struct flame_slice *v, size_t *n,
 	    root_of(t, node);
 
 	v[*n] = (struct flame_slice){ node, follows ? sat_add(last->at,
-	    last->time) : 0, time };
+	    last->time) : 0, time, 0 };
 	(*n)++;
 }
 
 void
 flame_tree_folded(struct kp_buf *b, const struct flame_tree *t,
-    const struct flame_labels *l, const struct flame_slice *v, size_t n)
+    const struct flame_labels *l, const struct flame_slice *v, size_t n,
+    bool differs)
 {
 	uint32_t way[FLAME_DEPTH_MAX + 1], depth;
 	struct kp_buf label;
-	kp_dur_ns time;
+	kp_dur_ns time, before;
 	size_t from;
 
 	kp_buf_init(&label, LABEL_BYTES_MAX);
 	for (size_t i = 0, next; i < n && b->err == KP_OK; i = next) {
-		time = 0;
-		for (next = i; next < n && v[next].node == v[i].node; next++)
+		time = before = 0;
+		for (next = i; next < n && v[next].node == v[i].node; next++) {
 			time = sat_add(time, v[next].time);
-		depth = way_up(t, v[i].node, way);
+			before = sat_add(before, v[next].before);
+		}
+		depth = flame_tree_way(t, v[i].node, way);
 		for (uint32_t k = depth; k-- > 0;) {
 			kp_buf_reset(&label);
 			l->put(&label, l->ctx, t->v[way[k]].label,
@@ -224,80 +225,183 @@ flame_tree_folded(struct kp_buf *b, const struct flame_tree *t,
 					b->p[from] = ':';
 			kp_buf_u8(b, k > 0 ? ';' : ' ');
 		}
+		if (differs)
+			kp_buf_printf(b, "%" PRId64 " ", before / KP_NS_PER_US);
 		kp_buf_printf(b, "%" PRId64 "\n", time / KP_NS_PER_US);
 	}
 	kp_buf_free(&label);
 }
 
-/* n slices of one root */
-static void
-put_profile(struct json *j, const struct flame_tree *t, const char *name,
-    const struct flame_slice *v, size_t n)
+/* ---- viewers ---- */
+
+struct viewer {
+	struct json j;
+	const struct flame_tree *t;
+	const struct flame_labels *l;
+	enum flame_viewer form;
+	struct kp_buf label;
+	uint32_t thread;	/* of Chrome's, from 1 */
+};
+
+/* Valid until the next one. */
+static const char *
+label_text(struct viewer *w, uint32_t label, bool is_root)
 {
-	uint32_t way[FLAME_DEPTH_MAX + 1];
+	kp_buf_reset(&w->label);
+	w->l->put(&w->label, w->l->ctx, label, is_root);
+	return kp_buf_cstr(&w->label);
+}
+
+static void
+put_chrome_ids(struct viewer *w)
+{
+	json_uint(&w->j, "pid", 1);
+	json_uint(&w->j, "tid", w->thread);
+}
+
+/* A box begins or ends. */
+static void
+put_edge(struct viewer *w, uint32_t node, kp_target_ns at, bool begins)
+{
+	struct json *j = &w->j;
 
 	json_object(j, NULL);
-	json_string(j, "type", "sampled");
+	if (w->form == FLAME_SPEEDSCOPE) {
+		json_string(j, "type", begins ? "O" : "C");
+		json_uint(j, "frame", w->t->v[node].label);
+		json_int(j, "at", at);
+	} else {
+		json_string(j, "ph", begins ? "B" : "E");
+		if (begins)
+			json_string(j, "name", label_text(w, w->t->v[node].label,
+			    false));
+		put_chrome_ids(w);
+		/* in us, exactly */
+		json_ms(j, "ts", sat_mul(at, 1000));
+	}
+	json_end(j);
+}
+
+/* The innermost node that both are in. */
+static uint32_t
+common(const struct flame_tree *t, uint32_t a, uint32_t b)
+{
+	while (a != b)
+		if (t->v[a].depth >= t->v[b].depth)
+			a = t->v[a].parent;
+		else
+			b = t->v[b].parent;
+	return a;
+}
+
+/* Boxes of n slices of one root, of which what is open at the end of one goes on. */
+static void
+put_edges(struct viewer *w, const struct flame_slice *v, size_t n)
+{
+	uint32_t way[FLAME_DEPTH_MAX + 1], root = root_of(w->t, v[0].node);
+	uint32_t open = root, stays;
+	kp_target_ns at, end = v[0].at;
+
+	for (size_t i = 0; i <= n && w->j.b->err == KP_OK; i++) {
+		if (i < n && v[i].time == 0)
+			continue;
+		at = i < n && v[i].at > end ? v[i].at : end;
+		stays = i < n && at == end ? common(w->t, open, v[i].node) : root;
+		for (; open != stays; open = w->t->v[open].parent)
+			put_edge(w, open, end, false);
+		if (i == n)
+			break;
+		for (uint32_t k = flame_tree_way(w->t, v[i].node, way) -
+		     w->t->v[open].depth - 1; k-- > 0;)
+			put_edge(w, way[k], at, true);
+		open = v[i].node;
+		end = sat_add(at, v[i].time);
+	}
+}
+
+/* n slices of one root */
+static void
+put_root(struct viewer *w, const struct flame_slice *v, size_t n)
+{
+	const char *name = label_text(w, w->t->v[root_of(w->t, v[0].node)].label,
+	    true);
+	struct json *j = &w->j;
+
+	w->thread++;
+	json_object(j, NULL);
+	if (w->form == FLAME_CHROME) {
+		json_string(j, "ph", "M");
+		json_string(j, "name", "thread_name");
+		put_chrome_ids(w);
+		json_object(j, "args");
+		json_string(j, "name", name);
+		json_end(j);
+		json_end(j);
+		put_edges(w, v, n);
+		return;
+	}
+	json_string(j, "type", "evented");
 	json_string(j, "name", name);
 	json_string(j, "unit", "nanoseconds");
 	json_int(j, "startValue", v[0].at);
 	json_int(j, "endValue", sat_add(v[n - 1].at, v[n - 1].time));
-	json_array(j, "samples");
-	for (size_t i = 0; i < n && j->b->err == KP_OK; i++) {
-		json_array(j, NULL);
-		for (uint32_t k = way_up(t, v[i].node, way) - 1; k-- > 0;)
-			json_uint(j, NULL, t->v[way[k]].label);
-		json_end(j);
-	}
-	json_end(j);
-	json_array(j, "weights");
-	for (size_t i = 0; i < n; i++)
-		json_int(j, NULL, v[i].time);
+	json_array(j, "events");
+	put_edges(w, v, n);
 	json_end(j);
 	json_end(j);
 }
 
-void
-flame_tree_speedscope(struct kp_buf *b, const struct flame_tree *t,
-    const struct flame_labels *l, const char *name,
-    const struct flame_slice *v, size_t n)
+static void
+put_frames(struct viewer *w)
 {
-	struct kp_buf label;
 	const char *file;
-	struct json j;
 
-	kp_buf_init(&label, LABEL_BYTES_MAX);
-	json_open(&j, b);
-	json_string(&j, "$schema", SCHEMA);
-	json_string(&j, "name", name);
-	json_string(&j, "exporter", "kprof");
-	json_object(&j, "shared");
-	json_array(&j, "frames");
-	for (uint32_t i = 0; i < l->n && b->err == KP_OK; i++) {
-		kp_buf_reset(&label);
-		l->put(&label, l->ctx, i, false);
-		file = l->file != NULL ? l->file(l->ctx, i) : "";
-		json_object(&j, NULL);
-		json_string(&j, "name", kp_buf_cstr(&label));
+	json_object(&w->j, "shared");
+	json_array(&w->j, "frames");
+	for (uint32_t i = 0; i < w->l->n && w->j.b->err == KP_OK; i++) {
+		file = w->l->file != NULL ? w->l->file(w->l->ctx, i) : "";
+		json_object(&w->j, NULL);
+		json_string(&w->j, "name", label_text(w, i, false));
 		if (file[0] != '\0')
-			json_string(&j, "file", file);
-		json_end(&j);
+			json_string(&w->j, "file", file);
+		json_end(&w->j);
 	}
-	json_end(&j);
-	json_end(&j);
-	json_array(&j, "profiles");
+	json_end(&w->j);
+	json_end(&w->j);
+}
+
+void
+flame_tree_viewer(struct kp_buf *b, const struct flame_tree *t,
+    const struct flame_labels *l, const char *name,
+    const struct flame_slice *v, size_t n, enum flame_viewer form)
+{
+	struct viewer w = { .t = t, .l = l, .form = form };
+
+	kp_buf_init(&w.label, LABEL_BYTES_MAX);
+	json_open(&w.j, b);
+	if (form == FLAME_SPEEDSCOPE) {
+		json_string(&w.j, "$schema", SPEEDSCOPE_SCHEMA);
+		json_string(&w.j, "name", name);
+		json_string(&w.j, "exporter", "kprof");
+		put_frames(&w);
+	}
+	json_array(&w.j, form == FLAME_CHROME ? "traceEvents" : "profiles");
 	for (size_t i = 0, next; i < n && b->err == KP_OK; i = next) {
 		uint32_t root = root_of(t, v[i].node);
 
 		for (next = i + 1; next < n &&
 		     root_of(t, v[next].node) == root;)
 			next++;
-		kp_buf_reset(&label);
-		l->put(&label, l->ctx, t->v[root].label, true);
-		put_profile(&j, t, kp_buf_cstr(&label), &v[i], next - i);
+		put_root(&w, &v[i], next - i);
 	}
-	json_end(&j);
-	json_end(&j);
-	kp_buf_str(b, "\n");
-	kp_buf_free(&label);
+	json_end(&w.j);
+	if (form == FLAME_CHROME) {
+		json_string(&w.j, "displayTimeUnit", "ms");
+		json_object(&w.j, "otherData");
+		json_string(&w.j, "name", name);
+		json_string(&w.j, "exporter", "kprof");
+		json_end(&w.j);
+	}
+	json_close(&w.j);
+	kp_buf_free(&w.label);
 }

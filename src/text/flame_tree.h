@@ -1,10 +1,11 @@
 /*
  * flame_tree.h - a call tree, of where time went from the outermost function down,
  * and what writes it: rows for people, folded stacks, which flamegraph.pl and
- * speedscope read, and speedscope's own JSON.  Pure: into a kp_buf, whose error
- * sticks.
+ * speedscope read, speedscope's own JSON, and Chrome's trace events.  Pure: into a
+ * kp_buf, whose error sticks.
  *
- * Source: speedscope's file-format-schema.json, profiles of type "sampled".
+ * Source: speedscope's file-format-schema.json, profiles of type "evented"; "Trace
+ * Event Format" of Chromium's catapult.
  */
 #ifndef KPROFD_TEXT_FLAME_TREE_H
 #define KPROFD_TEXT_FLAME_TREE_H
@@ -14,6 +15,8 @@
 #include "base/map.h"
 #include "kprofd/buf.h"
 #include "kprofd/clock.h"
+
+#define SPEEDSCOPE_SCHEMA "https://www.speedscope.app/file-format-schema.json"
 
 #define FLAME_NONE UINT32_MAX
 /* What would be deeper is added to the node at this depth. */
@@ -76,20 +79,30 @@ struct flame_labels {
 /* A stretch of time in one place. */
 struct flame_slice {
 	uint32_t node;
-	kp_target_ns at;	/* its begin; for speedscope only */
+	kp_target_ns at;	/* its begin; for viewers only */
 	kp_dur_ns time;
+	kp_dur_ns before;	/* of a difference: the time on the other side */
 };
+
+/* Sets way to the nodes from this one up to its root; returns their number. */
+uint32_t flame_tree_way(const struct flame_tree *t, uint32_t node,
+    uint32_t way[FLAME_DEPTH_MAX + 1]);
 
 /*
  * A line "root;function;function us" for each slice; those that follow each other
- * in one node are added up.
+ * in one node are added up.  differs: "... us-before us", for difffolded.pl's readers.
  */
 void flame_tree_folded(struct kp_buf *b, const struct flame_tree *t,
-    const struct flame_labels *l, const struct flame_slice *v, size_t n);
-/* A profile for each root; the slices of one root stand together. */
-void flame_tree_speedscope(struct kp_buf *b, const struct flame_tree *t,
+    const struct flame_labels *l, const struct flame_slice *v, size_t n,
+    bool differs);
+/*
+ * A profile, or a thread of Chrome's, for each root, whose slices stand together.  A
+ * function that goes on in the next slice is one box.
+ */
+enum flame_viewer { FLAME_SPEEDSCOPE, FLAME_CHROME };
+void flame_tree_viewer(struct kp_buf *b, const struct flame_tree *t,
     const struct flame_labels *l, const char *name,
-    const struct flame_slice *v, size_t n);
+    const struct flame_slice *v, size_t n, enum flame_viewer form);
 /*
  * Appends a slice that begins where the one before ends, or at 0 if it is of
  * another root; v has room for it.

@@ -9,6 +9,7 @@
 
 #include "kprofd/fn_name.h"
 #include "kprofd/term.h"
+#include "text/text.h"
 
 #define ELIXIR "Elixir."
 #define CLOSURES_MAX 9999u	/* anonymous functions of one function */
@@ -72,10 +73,11 @@ put_elixir_fun(struct kp_buf *b, const char *fun)
 		kp_quoted_print(b, fun);
 }
 
-/* An anonymous function: which one of those in the function of this name. */
-struct closure {
-	char in[FN_NAME_MAX];
-	unsigned arity, which;
+/* A function that the compiler makes of a part of another one, which holds it. */
+struct made {
+	char in[FN_NAME_MAX];	/* the holder, of this arity */
+	char what[FN_NAME_MAX];	/* "fun", "lc$^0/1", "lists^map/2", "Loop/1" */
+	unsigned arity, which;		/* which one of those in it */
 };
 
 /* Reads a number without leading zeros backwards, from *end on. */
@@ -109,19 +111,24 @@ text_before(const char *s, size_t *end, const char *text)
 
 /* The compiler's name for it: -total/1-fun-0-. */
 static bool
-closure_read(const char *fun, struct closure *c)
+made_read(const char *fun, struct made *m)
 {
-	size_t n = strlen(fun);
+	size_t n = strlen(fun), end;
 
 	if (fun[0] != '-' || !text_before(fun, &n, "-") ||
-	    !number_before(fun, &n, CLOSURES_MAX, &c->which) ||
-	    !text_before(fun, &n, "-fun-") ||
-	    !number_before(fun, &n, 255, &c->arity) ||
-	    !text_before(fun, &n, "/") || n < 2 || n > sizeof(c->in))
+	    !number_before(fun, &n, CLOSURES_MAX, &m->which) ||
+	    !text_before(fun, &n, "-"))
 		return false;
-	memcpy(c->in, fun + 1, n - 1);
-	c->in[n - 1] = '\0';
-	return strcmp(c->in, "_") != 0;
+	for (end = n; n > 0 && fun[n - 1] != '-'; n--)
+		;
+	snprintf(m->what, sizeof(m->what), "%.*s", (int)(end - n), fun + n);
+	if (n == end || !text_before(fun, &n, "-") ||
+	    !number_before(fun, &n, 255, &m->arity) ||
+	    !text_before(fun, &n, "/") || n < 2 || n > sizeof(m->in))
+		return false;
+	memcpy(m->in, fun + 1, n - 1);
+	m->in[n - 1] = '\0';
+	return strcmp(m->in, "_") != 0;
 }
 
 /*
@@ -130,8 +137,7 @@ closure_read(const char *fun, struct closure *c)
  * function.
  */
 static void
-put_closure(struct kp_buf *b, const char *mod, const struct closure *c,
-    int arity)
+put_closure(struct kp_buf *b, const char *mod, const struct made *c, int arity)
 {
 	kp_buf_str(b, "anonymous fn/");
 	if (arity >= 0)
@@ -159,9 +165,10 @@ static void
 put_name(struct kp_buf *b, const char *mod, const char *fun, int arity)
 {
 	const char *name = alias(mod);
-	struct closure c;
+	struct made c;
 
-	if (name != NULL && fun != NULL && closure_read(fun, &c)) {
+	if (name != NULL && fun != NULL && made_read(fun, &c) &&
+	    strcmp(c.what, "fun") == 0) {
 		put_closure(b, name, &c, arity);
 		return;
 	}
@@ -198,6 +205,59 @@ fn_pat_put(struct kp_buf *b, const struct kp_mfa_pat *p)
 	put_name(b, p->mod, p->fun, p->arity);
 }
 
+/* ---- as people read them ---- */
+
+/*
+ * What it is in words; a fun may have a name.  Elixir's compiler has functions of lists
+ * made into such parts.  Nothing: no such kind is known.
+ */
+static void
+put_kind(struct kp_buf *b, const char *what)
+{
+	static const struct {
+		const char *begin, *word;
+	} kinds[] = { { "lc$^", "list comprehension" },
+		{ "lbc$^", "binary comprehension" },
+		{ "bc$^", "binary comprehension" },
+		{ "mc$^", "map comprehension" }, { "after$^", "after" } };
+	const char *caret = strchr(what, '^');
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (strncmp(what, kinds[i].begin, strlen(kinds[i].begin)) == 0)
+			kp_buf_str(b, kinds[i].word);
+	if (strcmp(what, "fun") == 0)
+		kp_buf_str(b, "fun");
+	else if (strncmp(what, "lists^", strlen("lists^")) == 0)
+		kp_buf_printf(b, "lists:%.*s", (int)strcspn(caret + 1, "/"),
+		    caret + 1);
+	else if (caret == NULL && (what[0] == '_' || (what[0] >= 'A' &&
+	    what[0] <= 'Z')))
+		kp_buf_printf(b, "fun %.*s", (int)strcspn(what, "/"), what);
+}
+
+void
+fn_read_put(struct kp_buf *b, const char *mod, const char *fun, uint32_t arity)
+{
+	struct kp_buf kind;
+	struct made m;
+
+	kp_buf_init(&kind, KP_ATOM_TEXT_MAX);
+	if (made_read(fun, &m) && !(alias(mod) != NULL &&
+	    strcmp(m.what, "fun") == 0))
+		put_kind(&kind, m.what);
+	if (kind.len == 0) {
+		fn_name_put(b, mod, fun, arity);
+	} else {
+		fn_name_put(b, mod, m.in, m.arity);
+		kp_buf_str(b, " (");
+		text_put(b, kp_buf_cstr(&kind));
+		if (m.which > 0)
+			kp_buf_printf(b, " %u", m.which + 1);
+		kp_buf_str(b, ")");
+	}
+	kp_buf_free(&kind);
+}
+
 /* Moves the text out of b, which it frees. */
 static const char *
 take_text(char *text, size_t n, struct kp_buf *b)
@@ -224,6 +284,26 @@ fn_pat(char *text, size_t n, const struct kp_mfa_pat *p)
 
 	kp_buf_init(&b, 3 * KP_ATOM_TEXT_MAX);
 	fn_pat_put(&b, p);
+	return take_text(text, n, &b);
+}
+
+/* Only names in quotes are those of the compiler. */
+const char *
+fn_read(char *text, size_t n, const char *name)
+{
+	struct kp_mfa_pat p;
+	struct kp_buf b;
+
+	if ((strstr(name, "'-") == NULL && strstr(name, "\"-") == NULL) ||
+	    kp_mfa_pat_parse(&p, name, strlen(name)) != KP_OK)
+		return name;
+	if (p.fun == NULL || p.arity < 0) {
+		kp_mfa_pat_free(&p);
+		return name;
+	}
+	kp_buf_init(&b, 3 * KP_ATOM_TEXT_MAX);
+	fn_read_put(&b, p.mod, p.fun, (uint32_t)p.arity);
+	kp_mfa_pat_free(&p);
 	return take_text(text, n, &b);
 }
 
@@ -271,4 +351,40 @@ fn_shown(char *text, size_t n, const char *name)
 	fn_pat_put(&b, &p);
 	kp_buf_str(&b, label);
 	return take_text(text, n, &b);
+}
+
+/* anonymous fn/1 in MyApp.Repo.all/2: what is behind the "in". */
+static const char *
+without_closure(const char *frame, size_t *n)
+{
+	static const char begins[] = "anonymous fn/", in[] = " in ";
+	const char *at;
+
+	if (*n < strlen(begins) || memcmp(frame, begins, strlen(begins)) != 0)
+		return frame;
+	at = memmem(frame, *n, in, strlen(in));
+	if (at == NULL)
+		return frame;
+	at += strlen(in);
+	*n -= (size_t)(at - frame);
+	return at;
+}
+
+const char *
+fn_module(const char *frame, size_t *n)
+{
+	size_t end = 0;
+
+	frame = without_closure(frame, n);
+	if (*n == 0 || frame[0] < 'A' || frame[0] > 'Z') {
+		while (end < *n && frame[end] != ':')
+			end++;
+		*n = end;
+		return frame;
+	}
+	for (size_t i = 0; i < *n && frame[i] != '/' && frame[i] != '"'; i++)
+		if (frame[i] == '.')
+			end = i;
+	*n = end;
+	return frame;
 }

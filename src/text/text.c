@@ -193,6 +193,13 @@ text_note(struct kp_buf *b, unsigned columns, const char *fmt, ...)
 
 /* ---- figures ---- */
 
+int
+text_hex(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ?
+	    c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 const char *
 text_count(char *buf, uint64_t n)
 {

@@ -39,6 +39,9 @@ void text_wrap(struct kp_buf *b, const char *s, unsigned columns,
 void text_note(struct kp_buf *b, unsigned columns, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The value of a hexadecimal digit; -1: it is another character. */
+int text_hex(char c);
+
 /* All of these write at most TEXT_MAX bytes and return buf.  "1 204" */
 const char *text_count(char *buf, uint64_t n);
 /* 1 call, 1 204 calls, 3 processes: noun is a singular that takes s or es. */

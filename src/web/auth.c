@@ -1,6 +1,6 @@
 /*
  * auth.c - compares a request's Host, Origin, Sec-Fetch-Site and token with
- * what is allowed, and reads the token file.
+ * what is allowed, and reads the files of tokens.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -64,7 +64,8 @@ has_token(const struct web_asked *a, const char *token)
 	static const char bearer[] = "Bearer ";
 	const char *s = a->authorization;
 
-	return s != NULL && strncasecmp(s, bearer, strlen(bearer)) == 0 &&
+	return token[0] != '\0' && s != NULL &&
+	    strncasecmp(s, bearer, strlen(bearer)) == 0 &&
 	    same_token(s + strlen(bearer), token);
 }
 
@@ -72,7 +73,7 @@ has_token(const struct web_asked *a, const char *token)
 static bool
 from_our_page(const struct web_asked *a)
 {
-	static const char scheme[] = "http://";
+	const char *scheme = a->tls ? "https://" : "http://";
 
 	return a->origin != NULL && a->ours != NULL &&
 	    strncmp(a->origin, scheme, strlen(scheme)) == 0 &&
@@ -91,41 +92,50 @@ from_other_site(const struct web_asked *a)
 }
 
 enum web_verdict
-web_auth(const struct web_asked *a, const char *token)
+web_auth(const struct web_asked *a, const struct web_tokens *t)
 {
-	if (a->host == NULL || (token == NULL &&
-	    !web_host_is_loopback(a->host)))
+	if (a->host == NULL || (t == NULL && !web_host_is_loopback(a->host)))
 		return WEB_WRONG_HOST;
-	if (token != NULL)
-		return !a->api || has_token(a, token) ? WEB_MAY : WEB_NO_TOKEN;
+	if (t != NULL && (!a->api || has_token(a, t->full)))
+		return WEB_MAY;
+	if (t != NULL)
+		return !has_token(a, t->read) ? WEB_NO_TOKEN :
+		    a->post ? WEB_READ_ONLY : WEB_MAY_READ;
 	if (a->post ? !from_our_page(a) : a->api && from_other_site(a))
 		return WEB_FOREIGN;
 	return a->post && !a->own ? WEB_OTHER_USER : WEB_MAY;
 }
 
-const char *
-web_auth_why(enum web_verdict v)
+enum web_problem
+web_auth_problem(enum web_verdict v, const char **why)
 {
-	switch (v) {
-	case WEB_WRONG_HOST:
-		return "the Host header names no loopback address: ask for "
+	static const struct {
+		enum web_problem problem;
+		const char *why;
+	} refused[] = {
+		[WEB_WRONG_HOST] = { PROBLEM_WRONG_HOST,
+		    "the Host header names no loopback address: ask for "
 		    "127.0.0.1 or localhost, or configure a token "
-		    "(-http-token-file)";
-	case WEB_NO_TOKEN:
-		return "the token is missing or wrong: send it as "
-		    "'Authorization: Bearer TOKEN'";
-	case WEB_FOREIGN:
-		return "only kprofd's own page may do that: Origin must be "
+		    "(-http-token-file)" },
+		[WEB_NO_TOKEN] = { PROBLEM_NO_TOKEN,
+		    "the token is missing or wrong: send it as "
+		    "'Authorization: Bearer TOKEN'" },
+		[WEB_READ_ONLY] = { PROBLEM_READ_ONLY,
+		    "this token may only read: pause, resume, dump, traces and "
+		    "marks need that of -http-token-file, or kprof on the "
+		    "machine of kprofd" },
+		[WEB_FOREIGN] = { PROBLEM_FOREIGN,
+		    "only kprofd's own page may do that: Origin must be "
 		    "this server and X-Kprofd be set; programs use kprof, or "
-		    "a token (-http-token-file)";
-	case WEB_OTHER_USER:
-		return "only the user that this server runs as, and root, may "
+		    "a token (-http-token-file)" },
+		[WEB_OTHER_USER] = { PROBLEM_OTHER_USER,
+		    "only the user that this server runs as, and root, may "
 		    "do that: use kprof as that user, or configure a token "
-		    "(-http-token-file)";
-	case WEB_MAY:
-	default:
-		return "";
-	}
+		    "(-http-token-file)" },
+	};
+
+	*why = refused[v].why;
+	return refused[v].problem;
 }
 
 static bool
@@ -139,9 +149,9 @@ token_ok(const char *s)
 	return n >= WEB_TOKEN_MIN && n <= WEB_TOKEN_MAX;
 }
 
-enum kp_err
-web_token_read(const char *path, char token[WEB_TOKEN_MAX + 1], char *why,
-    size_t n)
+static enum kp_err
+token_read(const char *path, const char *option, char token[WEB_TOKEN_MAX + 1],
+    char *why, size_t n)
 {
 	char line[WEB_TOKEN_MAX + 3] = "";
 	const char *reason;
@@ -150,15 +160,15 @@ web_token_read(const char *path, char token[WEB_TOKEN_MAX + 1], char *why,
 	bool private;
 
 	if (f == NULL) {
-		snprintf(why, n, "cannot read the token file '%s': %s (see "
-		    "-http-token-file)", path, reason);
+		snprintf(why, n, "cannot read the token file '%s': %s (see %s)",
+		    path, reason, option);
 		return KP_EIO;
 	}
 	if (fgets(line, sizeof(line), f) == NULL)
 		line[0] = '\0';
 	line[strcspn(line, "\r\n")] = '\0';
-	private = kp_secret_is_private(f, &st, path, "the token file",
-	    "-http-token-file", why, n);
+	private = kp_secret_is_private(f, &st, path, "the token file", option,
+	    why, n);
 	fclose(f);
 	if (!private)
 		return KP_EFORMAT;
@@ -170,4 +180,23 @@ web_token_read(const char *path, char token[WEB_TOKEN_MAX + 1], char *why,
 	}
 	strcpy(token, line);
 	return KP_OK;
+}
+
+enum kp_err
+web_tokens_read(struct web_tokens *t, const char *full, const char *read,
+    char *why, size_t n)
+{
+	enum kp_err err = KP_OK;
+
+	*t = (struct web_tokens){ "", "" };
+	if (full != NULL)
+		err = token_read(full, "-http-token-file", t->full, why, n);
+	if (err == KP_OK && read != NULL)
+		err = token_read(read, "-http-read-token-file", t->read, why, n);
+	if (err == KP_OK && full != NULL && strcmp(t->full, t->read) == 0) {
+		snprintf(why, n, "'%s' and '%s' have the same token: one that "
+		    "may only read has to be another", full, read);
+		err = KP_EFORMAT;
+	}
+	return err;
 }

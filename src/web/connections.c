@@ -1,7 +1,7 @@
 /*
  * connections.c - opens the listening socket, keeps a table of connections,
- * closes those that take too long or are idle in a crowd, and finds the user at the
- * other end.
+ * encrypts them, closes those that take too long or are idle in a crowd, and finds
+ * the user at the other end.
  *
  * evhttp has timeouts for silence, but none for a client that sends a byte now
  * and then, and accepts any number of such clients.  So each connection's
@@ -13,6 +13,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,13 +24,17 @@
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
+#include <event2/bufferevent_ssl.h>
+#include <openssl/ssl.h>
 
 #include "server.h"
+#include "conn/tls_certs.h"
 #include "kprofd/clock.h"
 
-#define BACKLOG 1024
-#define SOON_MS 10		/* until evhttp has seen what was cut */
+#define BACKLOG 4096		/* net.core.somaxconn bounds it, too */
+#define SOON_MS 2		/* until evhttp has read, and seen what was cut */
 #define UNREAD_MAX 65536	/* bytes */
+#define PAGE_MAX 1024		/* of evhttp's own, with headers */
 
 static void
 format_address(evutil_socket_t fd, char *at)
@@ -149,6 +155,8 @@ struct conns {
 	struct event_base *base;
 	struct evconnlistener *listener;
 	struct event *tick, *soon;
+	SSL_CTX *tls;			/* NULL: no encryption */
+	_Atomic(SSL_CTX *) tls_next;	/* takes its place; NULL: none does */
 	struct conn v[CONNS_MAX];
 	unsigned n, ncut;
 };
@@ -172,42 +180,71 @@ cut(struct conns *cs, struct conn *c)
 	c->cut = true;
 }
 
-/*
- * evhttp reads from it and does not write, so no request of it is being answered,
- * and none waits to be read.
- */
+/* evhttp reads from it and does not write, so no request of it is being answered. */
 static bool
 is_idle(const struct conn *c)
 {
-	char byte;
-
 	return c->bev != NULL && !c->cut && !is_done(c) &&
 	    bufferevent_get_enabled(c->bev) == EV_READ &&
-	    bufferevent_getfd(c->bev) >= 0 &&
-	    recv(bufferevent_getfd(c->bev), &byte, 1,
-	    MSG_PEEK | MSG_DONTWAIT) <= 0;
+	    bufferevent_getfd(c->bev) >= 0;
+}
+
+/* Does a request, or a part of one, wait to be read? */
+static bool
+has_unread(const struct conn *c)
+{
+	char byte;
+
+	return recv(bufferevent_getfd(c->bev), &byte, 1,
+	    MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+static int
+by_age(const void *a, const void *b)
+{
+	kp_mono_ns x = (*(struct conn *const *)a)->since;
+	kp_mono_ns y = (*(struct conn *const *)b)->since;
+
+	return (x > y) - (x < y);
+}
+
+/* Sweeps again soon; not later, if that is planned. */
+static void
+plan_sweep(struct conns *cs)
+{
+	const struct timeval soon = { 0, SOON_MS * 1000 };
+
+	if (!evtimer_pending(cs->soon, NULL))
+		event_add(cs->soon, &soon);
 }
 
 /*
- * Cuts the connection that has been idle longest: whoever opens many and asks
- * nothing keeps nobody else waiting.
+ * Cuts those that have been idle longest: whoever opens many and asks nothing keeps
+ * nobody else waiting.  All at once, after the requests of a crowd have been read: one
+ * search for each that comes would make the server slower than those who open.  One
+ * that is to be read first, such as a handshake, is looked at again, and no younger one
+ * goes in its place: it may be a client's that has just come.
  */
 static void
 make_room(struct conns *cs)
 {
-	struct conn *idle = NULL;
+	unsigned n = 0, excess = cs->n - cs->ncut - CONNS_USUAL;
+	struct conn *idle[CONNS_MAX];
 
 	for (struct conn *c = cs->v; c < cs->v + CONNS_MAX; c++)
-		if ((idle == NULL || c->since < idle->since) && is_idle(c))
-			idle = c;
-	if (idle != NULL)
-		cut(cs, idle);
+		if (is_idle(c))
+			idle[n++] = c;
+	qsort(idle, n, sizeof(idle[0]), by_age);
+	for (unsigned i = 0; i < n && i < excess; i++)
+		if (has_unread(idle[i]))
+			plan_sweep(cs);
+		else
+			cut(cs, idle[i]);
 }
 
 static void
 sweep(struct conns *cs)
 {
-	const struct timeval soon = { 0, SOON_MS * 1000 };
 	kp_mono_ns oldest = kp_mono_now() - CONN_SECONDS * KP_NS_PER_S;
 	struct conn *c;
 
@@ -224,10 +261,12 @@ sweep(struct conns *cs)
 			cut(cs, c);
 		}
 	}
+	if (cs->n - cs->ncut > CONNS_USUAL)
+		make_room(cs);
 	if (cs->n < CONNS_MAX)
 		evconnlistener_enable(cs->listener);
-	else
-		event_add(cs->soon, &soon);
+	if (cs->n == CONNS_MAX || (cs->n > CONNS_USUAL && cs->ncut > 0))
+		plan_sweep(cs);
 }
 
 static void
@@ -237,33 +276,98 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 	sweep(ctx);
 }
 
-/* Makes a bufferevent, to which evhttp gives the socket.  NULL: evhttp makes it. */
+enum kp_err
+conns_encrypt(struct conns *cs, const char *cert, const char *key, char *why,
+    size_t n)
+{
+	const struct pem_pair pair = { .cert = cert, .key = key,
+		.cert_option = "-http-tls-cert", .key_option = "-http-tls-key",
+		.locked = "write it without a password (openssl pkey -in OLD "
+		    "-out NEW, chmod 600 NEW)" };
+	SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+	enum kp_err err = KP_ENOMEM;
+
+	if (ctx == NULL) {
+		snprintf(why, n, "out of memory");
+		return err;
+	}
+	SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
+	/* clients keep their sessions themselves, in tickets */
+	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+	/* an idle connection needs 34 KiB less */
+	SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
+	err = pem_use_pair(ctx, &pair, why, n);
+	SSL_CTX_free(err != KP_OK ? ctx : atomic_exchange(&cs->tls_next, ctx));
+	return err;
+}
+
+/* NULL: out of memory. */
+static struct bufferevent *
+bufferevent_make(struct conns *cs, struct event_base *base)
+{
+	SSL_CTX *next = atomic_exchange(&cs->tls_next, NULL);
+	SSL *ssl;
+
+	if (next != NULL) {
+		SSL_CTX_free(cs->tls);
+		cs->tls = next;
+	}
+	if (cs->tls == NULL)
+		return bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+	ssl = SSL_new(cs->tls);
+	return ssl == NULL ? NULL : bufferevent_openssl_socket_new(base, -1, ssl,
+	    BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
+}
+
+/*
+ * evhttp writes a page of its own for what it does not take to a callback; nothing else
+ * that it writes ends so.  The page is whole when its last line comes, and is not sent
+ * yet.
+ */
+static void
+on_output(struct evbuffer *out, const struct evbuffer_cb_info *change, void *ctx)
+{
+	static const char begin[] = "HTTP/1.", end[] = "</BODY></HTML>\n";
+	size_t n = evbuffer_get_length(out);
+	char text[PAGE_MAX + 1];
+
+	(void)ctx;
+	if (change->n_added == 0 || n < sizeof(begin) + sizeof(end) || n > PAGE_MAX)
+		return;
+	evbuffer_copyout(out, text, n);
+	text[n] = '\0';
+	if (strcmp(text + n - strlen(end), end) != 0 ||
+	    strncmp(text, begin, strlen(begin)) != 0)
+		return;
+	evbuffer_drain(out, n);
+	reply_instead(out, atoi(text + strlen("HTTP/1.1 ")));
+}
+
+/*
+ * Makes a bufferevent, to which evhttp gives the socket.  NULL: evhttp makes one, which
+ * is not encrypted: so a client of https gets nothing.
+ */
 static struct bufferevent *
 on_accept(struct event_base *base, void *ctx)
 {
-	struct bufferevent *bev = bufferevent_socket_new(base, -1,
-	    BEV_OPT_CLOSE_ON_FREE);
-	const struct timeval soon = { 0, SOON_MS * 1000 };
 	struct conns *cs = ctx;
+	struct bufferevent *bev = bufferevent_make(cs, base);
 	unsigned i = 0;
 
-	if (cs->n >= CONNS_USUAL)
-		sweep(cs);
 	while (i < CONNS_MAX && cs->v[i].bev != NULL)
 		i++;
 	if (bev == NULL || i == CONNS_MAX)
 		return bev;
 	bufferevent_incref(bev);
+	evbuffer_add_cb(bufferevent_get_output(bev), on_output, NULL);
 	/* it holds even when evhttp has stopped reading from it */
 	bufferevent_setwatermark(bev, EV_READ, 0, UNREAD_MAX);
 	cs->v[i] = (struct conn){ .bev = bev, .since = kp_mono_now() };
 	cs->n++;
-	if (cs->n - cs->ncut > CONNS_USUAL)
-		make_room(cs);
-	if (cs->n == CONNS_MAX) {
+	if (cs->n == CONNS_MAX)
 		evconnlistener_disable(cs->listener);
-		event_add(cs->soon, &soon);
-	}
+	if (cs->n - cs->ncut > CONNS_USUAL || cs->n == CONNS_MAX)
+		plan_sweep(cs);
 	return bev;
 }
 
@@ -372,14 +476,16 @@ conns_peer_is_ours(struct evhttp_request *req)
 	return uid == 0 || uid == (long)geteuid();
 }
 
-/* While a request waits evhttp does not read, and does not see the end. */
+/*
+ * While a request waits evhttp does not read, and does not see the end.  Before it may
+ * come bytes that nobody has read: another request, or the alert that ends TLS.
+ */
 bool
 conns_gone(struct evhttp_request *req)
 {
-	char c;
-	ssize_t n = recv(conns_fd(req), &c, 1, MSG_PEEK | MSG_DONTWAIT);
+	struct pollfd p = { .fd = conns_fd(req), .events = POLLRDHUP };
 
-	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+	return p.fd < 0 || (poll(&p, 1, 0) > 0 && p.revents != 0);
 }
 
 /* It counts connections that evhttp is done with until they are swept. */
@@ -431,5 +537,7 @@ conns_free(struct conns *cs)
 			bufferevent_decref(cs->v[i].bev);
 	event_free(cs->tick);
 	event_free(cs->soon);
+	SSL_CTX_free(cs->tls);
+	SSL_CTX_free(atomic_load(&cs->tls_next));
 	free(cs);
 }

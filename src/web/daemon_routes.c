@@ -1,7 +1,6 @@
 /*
- * daemon_routes.c - a table of routes with the control command for each; sends the
- * command to the daemon's control socket from the event loop, and turns the answer
- * into a reply.
+ * daemon_routes.c - sends an operation's command to the daemon's control socket from
+ * the event loop, and turns the answer into a reply.
  *
  * A command has a bufferevent and a timer: it sends the line, parses the answer
  * (daemon/control/control.h), and calls back once.
@@ -27,7 +26,7 @@
 #define METRICS_SECONDS 5	/* Prometheus gives up after 10 s */
 #define COMMANDS_MAX 8		/* at once */
 #define ANSWER_MAX (1u << 20)	/* bytes */
-#define NO_DAEMON 0		/* as a status */
+#define DETAIL_MAX 1000	/* bytes of a refusal */
 
 /* ---- commands ---- */
 
@@ -62,9 +61,9 @@ command_free(struct command *c)
 }
 
 static void
-answer(struct command *c, int status, const char *text, size_t n)
+answer(struct command *c, enum web_problem problem, const char *text, size_t n)
 {
-	c->fn(c->ctx, status, text, n);
+	c->fn(c->ctx, problem, text, n);
 	command_free(c);
 }
 
@@ -75,13 +74,13 @@ no_daemon(struct command *c)
 	static const char text[] = "no kprofd answers: it is not running, or "
 	    "this is another one's database (kprof status)";
 
-	answer(c, NO_DAEMON, text, strlen(text));
+	answer(c, PROBLEM_NO_DAEMON, text, strlen(text));
 }
 
 static void
 failed(struct command *c, const char *text)
 {
-	answer(c, 503, text, strlen(text));
+	answer(c, PROBLEM_BUSY, text, strlen(text));
 }
 
 /* Takes the head of the next message; false: it is incomplete, or *bad. */
@@ -122,7 +121,8 @@ on_read(struct bufferevent *bev, void *ctx)
 
 	while (next_message(in, kind, &n, &bad)) {
 		if (strcmp(kind, "note") != 0) {
-			answer(c, strcmp(kind, "ok") == 0 ? 200 : 409,
+			answer(c, strcmp(kind, "ok") == 0 ? PROBLEMS :
+			    PROBLEM_REFUSED,
 			    n > 0 ? (const char *)evbuffer_pullup(in,
 			    (ev_ssize_t)n) : "", n);
 			return;
@@ -223,7 +223,7 @@ ctl_ask(struct ctl_async *all, int seconds, const char *line,
 	size_t n = strlen(all->path);
 
 	if (c == NULL) {
-		fn(ctx, 503, many, strlen(many));
+		fn(ctx, PROBLEM_BUSY, many, strlen(many));
 		return;
 	}
 	/* an empty path would be an abstract address */
@@ -259,72 +259,103 @@ ctl_ask(struct ctl_async *all, int seconds, const char *line,
 	event_add(c->limit, &limit);
 }
 
-/* ---- routes of the API ---- */
+void
+ctl_dump_stacks(struct ctl_async *all, ctl_fn *fn, void *ctx)
+{
+	ctl_ask(all, COMMAND_SECONDS, "dump stacks", fn, ctx);
+}
+
+/* ---- operations of the API ---- */
+
+struct asked {
+	struct evhttp_request *req;
+	enum daemon_answer as;
+};
 
 /* Passes JSON on as it is, and any other text as a string in an object. */
 static void
-on_answer(void *ctx, int status, const char *text, size_t n)
+on_answer(void *ctx, enum web_problem problem, const char *text, size_t n)
 {
-	struct evhttp_request *req = ctx;
+	static const char stopped[] = "{\"running\":false}\n";
+	struct asked *a = ctx;
+	char detail[DETAIL_MAX];
 	struct json j;
 	struct kp_buf b;
 
-	if (status == NO_DAEMON)
-		status = 503;
-	if (status == 200 && n > 0 && text[0] == '{') {
-		reply(req, status, text, n);
-		return;
+	if (problem == PROBLEM_NO_DAEMON && a->as == ANSWER_STATUS) {
+		reply(a->req, 200, stopped, strlen(stopped));
+	} else if (problem != PROBLEMS) {
+		if (problem == PROBLEM_REFUSED && a->as == ANSWER_FOUND)
+			problem = PROBLEM_NOT_KEPT;
+		snprintf(detail, sizeof(detail), "%.*s", (int)(n > 0 &&
+		    text[n - 1] == '\n' ? n - 1 : n), text);
+		reply_error(a->req, problem, detail);
+	} else if (n > 0 && text[0] == '{') {
+		reply(a->req, a->as == ANSWER_ACCEPTED ? 202 : 200, text, n);
+	} else {
+		kp_buf_init(&b, 16 * ANSWER_MAX);
+		json_open(&j, &b);
+		json_string_n(&j, "done", text, n > 0 && text[n - 1] == '\n' ?
+		    n - 1 : n);
+		json_close(&j);
+		reply(a->req, 200, b.p, b.len);
+		kp_buf_free(&b);
 	}
-	kp_buf_init(&b, 16 * ANSWER_MAX);
-	json_open(&j, &b);
-	json_string_n(&j, status == 200 ? "done" : "error", text,
-	    n > 0 && text[n - 1] == '\n' ? n - 1 : n);
-	json_close(&j);
-	reply(req, status, b.p, b.len);
-	kp_buf_free(&b);
+	free(a);
 }
 
-/* For a status it is an answer, not an error, that no daemon runs. */
-static void
-on_status(void *ctx, int status, const char *text, size_t n)
+/* Appends the limits of a trace, or the number of one. */
+static bool
+line_trace(char line[CTL_LINE_MAX], const struct web_params *p)
 {
-	static const char stopped[] = "{\"running\":false}\n";
+	size_t n = strlen(line), room = CTL_LINE_MAX - n, len = 0;
 
-	if (status == NO_DAEMON)
-		reply(ctx, 200, stopped, strlen(stopped));
-	else
-		on_answer(ctx, status, text, n);
-}
-
-static const struct daemon_route routes[] = {
-	{ "status", "status json", on_status, false, PARAM_NODE },
-	{ "flight", "flight json", on_status, false, PARAM_NODE },
-	{ "pause", "pause", on_answer, true, PARAM_NODE },
-	{ "resume", "resume", on_answer, true, PARAM_NODE },
-	{ "dump", "dump", on_answer, true, 0 },
-};
-#define NROUTES (sizeof(routes) / sizeof(routes[0]))
-
-const struct daemon_route *
-daemon_route_find(const char *name)
-{
-	for (size_t i = 0; i < NROUTES; i++)
-		if (strcmp(routes[i].name, name) == 0)
-			return &routes[i];
-	return NULL;
+	if (p->time > 0)
+		len += (size_t)snprintf(line + n, room, " for=%lldms",
+		    (long long)(p->time / KP_NS_PER_MS));
+	if (p->events > 0 && len < room)
+		len += (size_t)snprintf(line + n + len, room - len,
+		    " events=%zu", p->events);
+	if (p->id[0] != '\0' && len < room)
+		len += (size_t)snprintf(line + n + len, room - len, " id=%s",
+		    p->id);
+	return len < room;
 }
 
 void
-daemon_route_run(const struct daemon_route *route, struct ctl_async *ctl,
+daemon_route_run(const struct operation *op, struct ctl_async *ctl,
     struct evhttp_request *req, const struct web_params *p)
 {
-	char line[CTL_LINE_MAX];
+	bool type = (op->params & PARAM_IDENTITY) != 0;
+	bool mark = type || (op->params & PARAM_TEXT) != 0;
+	const char *text = type ? p->range.identity : p->mark;
+	const char *wrong = !mark ? NULL : text == NULL ? "is missing" :
+	    ctl_mark_wrong(text);
+	char line[CTL_LINE_MAX], why[60];
+	struct asked *a;
 
-	if (!ctl_line(line, route->line, p->range.node)) {
-		reply_error(req, 400, "'node' is given too often");
+	if (strspn(p->id, "0123456789") != strlen(p->id)) {
+		reply_error(req, PROBLEM_NOT_KEPT, "there is no such trace");
 		return;
 	}
-	ctl_ask(ctl, COMMAND_SECONDS, line, route->done, req);
+	if (wrong != NULL) {
+		snprintf(why, sizeof(why), "'%s' %s", type ? "identity" : "text",
+		    wrong);
+		reply_error(req, PROBLEM_BAD_PARAMETER, why);
+		return;
+	}
+	if (!ctl_line(line, op->line, p->range.node) ||
+	    !line_trace(line, p) || (mark && !ctl_line_mark(line, text))) {
+		reply_error(req, PROBLEM_BAD_PARAMETER, "'node' is given too often");
+		return;
+	}
+	a = malloc(sizeof(*a));
+	if (a == NULL) {
+		reply_error(req, PROBLEM_BUSY, "out of memory");
+		return;
+	}
+	*a = (struct asked){ req, op->as };
+	ctl_ask(ctl, COMMAND_SECONDS, line, on_answer, a);
 }
 
 /* ---- /metrics ---- */
@@ -336,7 +367,7 @@ struct scrape {
 
 /* If the daemon does not answer kprof_daemon_up is 0, and the rest is written. */
 static void
-on_metrics(void *ctx, int status, const char *text, size_t n)
+on_metrics(void *ctx, enum web_problem problem, const char *text, size_t n)
 {
 	struct scrape *s = ctx;
 	const char *accept = evhttp_find_header(
@@ -344,12 +375,12 @@ on_metrics(void *ctx, int status, const char *text, size_t n)
 	struct kp_buf b;
 
 	kp_buf_init(&b, METRICS_OUTPUT_MAX);
-	metrics_answer(s->totals, accept, status == 200 ? text : NULL, n, &b,
-	    &type);
+	metrics_answer(s->totals, accept, problem == PROBLEMS ? text : NULL, n,
+	    &b, &type);
 	if (b.err == KP_OK)
 		reply_as(s->req, 200, type, b.p, b.len);
 	else
-		reply_error(s->req, 503, kp_err_str(b.err));
+		reply_error(s->req, PROBLEM_BUSY, kp_err_str(b.err));
 	kp_buf_free(&b);
 	free(s);
 }
@@ -360,13 +391,13 @@ metrics_run(struct totals *t, struct ctl_async *ctl, struct evhttp_request *req)
 	struct scrape *s;
 
 	if (t == NULL) {
-		reply_error(req, 404, "metrics are served by a kprofd that "
+		reply_error(req, PROBLEM_NO_PATH, "metrics are served by a kprofd that "
 		    "runs: kprofd -http");
 		return;
 	}
 	s = malloc(sizeof(*s));
 	if (s == NULL) {
-		reply_error(req, 503, "out of memory");
+		reply_error(req, PROBLEM_BUSY, "out of memory");
 		return;
 	}
 	*s = (struct scrape){ t, req };

@@ -1,7 +1,12 @@
 /*
  * reply.c - sends JSON, errors and the page's files, which are built in, with
- * security headers; for HEAD, without the body.
+ * security headers, compressed for clients that can read that; for HEAD, or for what
+ * the client has already, without the body.
+ *
+ * It compresses in the web server's thread, which made the answer: the daemon's loop
+ * has no part in that.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,18 +14,32 @@
 #include <event2/keyvalq_struct.h>
 
 #include "server.h"
+#include "base/gzip.h"
+#include "base/map.h"
+#include "text/accept.h"
 
 #include "web_assets.h"		/* web_files[]: see assets.sh */
 
 #define NFILES (sizeof(web_files) / sizeof(web_files[0]))
 
+#define PROBLEM_TYPE "application/problem+json"
+
+#define GZIP_MIN 1024		/* bytes; of fewer, a packet has room for all */
+
+static const char *
+header_of(struct evhttp_request *req, const char *name)
+{
+	return evhttp_find_header(evhttp_request_get_input_headers(req), name);
+}
+
 static void
-put_headers(struct evhttp_request *req, const char *type, bool asset)
+put_headers(struct evhttp_request *req, const char *type, bool tagged)
 {
 	struct evkeyvalq *h = evhttp_request_get_output_headers(req);
 	const char *const fixed[][2] = {
 		{ "Content-Type", type },
-		{ "Cache-Control", asset ? "no-cache" : "no-store" },
+		{ "Cache-Control", tagged ? "no-cache" : "no-store" },
+		{ "Vary", "Accept-Encoding" },
 		{ "Content-Security-Policy", "default-src 'none'; script-src "
 		    "'self'; style-src 'self'; img-src 'self' data:; "
 		    "connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -36,53 +55,156 @@ put_headers(struct evhttp_request *req, const char *type, bool asset)
 		evhttp_add_header(h, fixed[i][0], fixed[i][1]);
 }
 
-/* Answers HEAD without the body, which evhttp would send after the headers. */
+/*
+ * Puts the body's ETag.  True: the client has this body.  The tag is weak, because the
+ * body with and without gzip has the same.  Its quotes are part of what is searched for,
+ * so that a list holds it only as a whole.
+ */
+static bool
+put_tag(struct evhttp_request *req, const void *p, size_t n)
+{
+	const char *had = header_of(req, "If-None-Match");
+	char tag[24];
+
+	snprintf(tag, sizeof(tag), "W/\"%016" PRIx64 "\"", intern_hash(p, n));
+	evhttp_add_header(evhttp_request_get_output_headers(req), "ETag", tag);
+	return had != NULL && (strcmp(had, "*") == 0 ||
+	    strstr(had, strchr(tag, '"')) != NULL);
+}
+
+bool
+web_takes_gzip(const char *accept)
+{
+	size_t n;
+
+	for (const char *p = accept; p != NULL && *p != '\0';
+	    p += n + (p[n] == ',')) {
+		n = strcspn(p, ",");
+		if (accept_has(p, n, "gzip"))
+			return accept_quality(p, n) > 0;
+	}
+	return false;
+}
+
+/* Replaces the body by a compressed one, if that is wanted, possible, and not yet done. */
 static void
-finish(struct evhttp_request *req, int status, struct evbuffer *out)
+compress_body(struct evhttp_request *req, struct evbuffer *body)
+{
+	size_t n = evbuffer_get_length(body);
+	const uint8_t *p = evbuffer_pullup(body, -1);
+	struct kp_buf to;
+
+	if (n <= GZIP_MIN || (p[0] == 0x1f && p[1] == 0x8b) ||
+	    !web_takes_gzip(header_of(req, "Accept-Encoding")))
+		return;
+	kp_buf_init(&to, n);
+	gzip_put(&to, p, n);
+	if (to.err == KP_OK) {
+		evbuffer_drain(body, n);
+		evbuffer_add(body, to.p, to.len);
+		evhttp_add_header(evhttp_request_get_output_headers(req),
+		    "Content-Encoding", "gzip");
+	}
+	kp_buf_free(&to);
+}
+
+/*
+ * Takes the body.  tagged: the client may keep it, and asks each time whether it is
+ * still the same.  HEAD is answered without it: evhttp would send it after the headers.
+ */
+static void
+finish(struct evhttp_request *req, int status, const char *type, bool tagged,
+    struct evbuffer *body)
 {
 	char length[24];
 
-	if (evhttp_request_get_command(req) == EVHTTP_REQ_HEAD && out != NULL) {
+	put_headers(req, type, tagged);
+	if (body == NULL) {
+		evhttp_send_reply(req, status, NULL, NULL);
+		return;
+	}
+	if (tagged && put_tag(req, evbuffer_pullup(body, -1),
+	    evbuffer_get_length(body))) {
+		status = HTTP_NOTMODIFIED;
+		evbuffer_drain(body, evbuffer_get_length(body));
+	} else {
+		compress_body(req, body);
+	}
+	if (evhttp_request_get_command(req) == EVHTTP_REQ_HEAD &&
+	    status != HTTP_NOTMODIFIED) {
 		snprintf(length, sizeof(length), "%zu",
-		    evbuffer_get_length(out));
+		    evbuffer_get_length(body));
 		evhttp_add_header(evhttp_request_get_output_headers(req),
 		    "Content-Length", length);
-		evbuffer_drain(out, evbuffer_get_length(out));
+		evbuffer_drain(body, evbuffer_get_length(body));
 	}
-	evhttp_send_reply(req, status, NULL, out);
-	if (out != NULL)
-		evbuffer_free(out);
+	evhttp_send_reply(req, status, NULL, body);
+	evbuffer_free(body);
+}
+
+static struct evbuffer *
+copy_of(const void *p, size_t n)
+{
+	struct evbuffer *body = evbuffer_new();
+
+	if (body != NULL)
+		evbuffer_add(body, p, n);
+	return body;
 }
 
 void
 reply_as(struct evhttp_request *req, int status, const char *type,
     const void *p, size_t n)
 {
-	struct evbuffer *out = evbuffer_new();
-
-	put_headers(req, type, false);
 	if (status == 401)
 		evhttp_add_header(evhttp_request_get_output_headers(req),
 		    "WWW-Authenticate", "Bearer");
-	if (out != NULL)
-		evbuffer_add(out, p, n);
-	finish(req, status, out);
+	finish(req, status, type, false, copy_of(p, n));
+}
+
+void
+reply_tagged(struct evhttp_request *req, const void *p, size_t n)
+{
+	finish(req, 200, "application/json", true, copy_of(p, n));
 }
 
 void
 reply(struct evhttp_request *req, int status, const void *p, size_t n)
 {
-	reply_as(req, status, "application/json", p, n);
+	reply_as(req, status, status < 400 ? "application/json" : PROBLEM_TYPE, p, n);
 }
 
 void
-reply_error(struct evhttp_request *req, int status, const char *text)
+reply_error(struct evhttp_request *req, enum web_problem problem,
+    const char *detail)
 {
 	struct api_answer a;
 
 	kp_buf_init(&a.b, 1u << 16);
-	api_error(&a, status, text);
-	reply(req, status, a.b.p, a.b.len);
+	api_error(&a, problem, detail);
+	reply(req, a.status, a.b.p, a.b.len);
+	kp_buf_free(&a.b);
+}
+
+void
+reply_instead(struct evbuffer *out, int status)
+{
+	struct api_answer a;
+
+	kp_buf_init(&a.b, 1u << 16);
+	if (status == 413)
+		api_error(&a, PROBLEM_BODY, "the body is too long: no request here "
+		    "needs one, parameters are in the URL");
+	else if (status == 501)
+		api_error(&a, PROBLEM_UNKNOWN_METHOD, "this is not a method of HTTP "
+		    "that kprofd knows: use GET, HEAD or POST");
+	else
+		api_error(&a, PROBLEM_BAD_REQUEST, "this is not a request of HTTP/1.1, "
+		    "or its headers are malformed or too long");
+	evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\nContent-Type: " PROBLEM_TYPE
+	    "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+	    "Connection: close\r\nContent-Length: %zu\r\n\r\n%s", a.status,
+	    status_title(a.status), a.b.len, kp_buf_cstr(&a.b));
 	kp_buf_free(&a.b);
 }
 
@@ -111,7 +233,7 @@ type_of(const char *path)
 bool
 reply_asset(struct evhttp_request *req, const char *path)
 {
-	struct evbuffer *out;
+	struct evbuffer *body;
 	size_t i = 0;
 
 	if (strcmp(path, "/") == 0)
@@ -120,11 +242,10 @@ reply_asset(struct evhttp_request *req, const char *path)
 		i++;
 	if (i == NFILES)
 		return false;
-	out = evbuffer_new();
-	put_headers(req, type_of(path), true);
-	if (out != NULL)
-		evbuffer_add_reference(out, web_files[i].p, web_files[i].n,
+	body = evbuffer_new();
+	if (body != NULL)
+		evbuffer_add_reference(body, web_files[i].p, web_files[i].n,
 		    NULL, NULL);
-	finish(req, 200, out);
+	finish(req, 200, type_of(path), true, body);
 	return true;
 }

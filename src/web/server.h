@@ -25,13 +25,20 @@
  */
 
 #define WEB_QUERY_MAX 4096	/* bytes behind the '?' */
-#define WEB_LIMIT_MAX 1000	/* rows of a page */
+#define WEB_LIMIT_MAX 5000	/* rows of a page */
+#define WEB_CURSOR_MAX 6	/* numbers in a cursor: "12.-1.7" */
+#define WEB_SECONDS 30		/* of a profile for pprof, as Go has it */
+#define WEB_SECONDS_MAX 600
 
 enum web_param {
 	PARAM_SINCE = 1, PARAM_UNTIL = 2, PARAM_NODE = 4, PARAM_IDENTITY = 8,
 	PARAM_TIER = 16, PARAM_STEP = 32, PARAM_LIMIT = 64, PARAM_OFFSET = 128,
 	PARAM_SORT = 256, PARAM_WHAT = 512, PARAM_VERSUS = 1024,
-	PARAM_OUTCOME = 2048
+	PARAM_OUTCOME = 2048, PARAM_TEXT = 4096, PARAM_BY = 8192,
+	PARAM_AGAINST = 16384, PARAM_FORM = 32768, PARAM_FOR = 65536,
+	PARAM_EVENTS = 131072, PARAM_CURSOR = 262144, PARAM_TOOK = 524288,
+	PARAM_STACKS_FORM = 1048576, PARAM_SECONDS = 2097152, PARAM_TRACE = 4194304,
+	PARAM_ALL = 2 * PARAM_TRACE - 1
 };
 #define PARAM_RANGE (PARAM_SINCE | PARAM_UNTIL | PARAM_NODE)
 
@@ -39,18 +46,23 @@ struct web_params {
 	unsigned given;		/* of enum web_param */
 	struct kp_query_range range;	/* points into text */
 	struct timefmt_range versus;
-	const char *tier, *sort;	/* NULL: not given */
-	kp_dur_ns step;			/* 0: not given */
-	size_t limit, offset;
+	const char *tier, *sort, *mark;	/* NULL: not given */
+	kp_dur_ns step, time;		/* 0: not given */
+	size_t limit, offset, seconds, events;	/* events 0: not given */
 	int what;			/* enum report_what */
-	const char *id;			/* of the path; set by the caller */
+	int against;			/* enum stacks_what */
+	int form;			/* enum trace_form, or stacks_form */
+	int64_t cursor[WEB_CURSOR_MAX];	/* what it holds, in lists' own order */
+	size_t ncursor;
+	const char *id;			/* of the path; set by the caller, */
+	bool read_only;			/* as this: the client may only read */
 	char text[2 * WEB_QUERY_MAX];	/* decoded */
 	size_t len;
 };
 
 /*
  * query: what follows the '?', or NULL; allowed: of enum web_param.  False: `why`
- * says what is wrong.  limit is 100 if not given.
+ * says what is wrong.  limit is 100 and seconds is 30 if not given.
  */
 bool web_params_parse(struct web_params *p, const char *query,
     unsigned allowed, kp_wall_ns now, char *why, size_t n);
@@ -64,32 +76,81 @@ bool web_params_parse(struct web_params *p, const char *query,
 
 #define API_OUTPUT_MAX (64u << 20)	/* bytes of one answer */
 
+/* The kinds of errors: PROBLEM(name, HTTP's status, the code in the answer). */
+#define WEB_PROBLEMS(PROBLEM)                                                 \
+	PROBLEM(BAD_REQUEST, 400, "bad-request")                              \
+	PROBLEM(BAD_PARAMETER, 400, "bad-parameter")                          \
+	PROBLEM(TOO_LARGE, 400, "answer-too-large")                           \
+	PROBLEM(NO_TOKEN, 401, "no-token")                                    \
+	PROBLEM(WRONG_HOST, 403, "wrong-host")                                \
+	PROBLEM(READ_ONLY, 403, "read-only-token")                            \
+	PROBLEM(FOREIGN, 403, "foreign-page")                                 \
+	PROBLEM(OTHER_USER, 403, "other-user")                                \
+	PROBLEM(NO_PATH, 404, "no-such-path")                                 \
+	PROBLEM(NO_NAME, 404, "no-such-name")                                 \
+	PROBLEM(NOT_KEPT, 404, "not-kept")                                    \
+	PROBLEM(METHOD, 405, "method-not-allowed")                            \
+	PROBLEM(REFUSED, 409, "refused")                                      \
+	PROBLEM(MOVED_ON, 410, "cursor-expired")                              \
+	PROBLEM(BODY, 413, "body-too-large")                                  \
+	PROBLEM(FAILED, 500, "database-error")                                \
+	PROBLEM(UNKNOWN_METHOD, 501, "unknown-method")                        \
+	PROBLEM(BUSY, 503, "busy")                                            \
+	PROBLEM(TOO_SLOW, 503, "too-slow")                                    \
+	PROBLEM(NO_DAEMON, 503, "no-kprofd")
+enum web_problem {
+#define PROBLEM_NAME(name, status, code) PROBLEM_##name,
+	WEB_PROBLEMS(PROBLEM_NAME)
+#undef PROBLEM_NAME
+	PROBLEMS
+};
+
 struct api_answer {
 	int status;		/* of HTTP; 200: b holds the answer */
+	bool now;		/* it holds the time: no two are the same */
+	const char *type;	/* NULL: JSON */
 	struct kp_buf b;	/* the caller frees it, also after an error */
 };
 
 typedef enum kp_err api_fn(struct kp_query *q, const struct web_params *p,
     struct kp_buf *b);
 
-struct api_route {
-	const char *name;	/* behind /api/v1/; after a / follows p->id */
-	unsigned params;	/* that it allows */
-	api_fn *fn;
+/* What kprofd's answer to a command is for the client. */
+enum daemon_answer {
+	ANSWER_DONE,		/* JSON, or a text */
+	ANSWER_STATUS,		/* likewise; that no kprofd runs is an answer, too */
+	ANSWER_ACCEPTED,	/* what was asked for goes on, at another address */
+	ANSWER_FOUND		/* kprofd refuses only what is not there */
 };
 
-/* NULL: there is none. */
-const struct api_route *api_find(const char *name);
+/* An operation of the API: a method of a path.  A GET is also a HEAD. */
+struct operation {
+	const char *name;	/* behind /api/v1/; after a / follows p->id */
+	bool post;
+	unsigned params;	/* that it allows */
+	api_fn *fn;		/* the database's answer; NULL: kprofd's, ... */
+	const char *line;	/* ... to this control command */
+	enum daemon_answer as;
+};
+
+/*
+ * The one of this path and method; NULL: there is none.  *allow: the methods of the path,
+ * as of the header Allow; NULL: there is no such path.
+ */
+const struct operation *operation_find(const char *name, bool post, bool read,
+    const char **allow);
 
 /*
  * Opens the databases, answers and closes them.  Setting *stop from another thread
  * interrupts it; NULL: only the time limit does.
  */
 void api_ask(struct api_answer *a, const struct kp_query_files *dbs,
-    const struct api_route *route, const struct web_params *p,
+    const struct operation *op, const struct web_params *p,
     const atomic_bool *stop);
-/* Replaces the answer by {"error": TEXT}. */
-void api_error(struct api_answer *a, int status, const char *text);
+/* HTTP's own name of a status, which one of WEB_PROBLEMS has. */
+const char *status_title(int status);
+/* Replaces the answer by a problem (RFC 9457) with this detail. */
+void api_error(struct api_answer *a, enum web_problem problem, const char *detail);
 
 /*
  * ---- auth.c: decides which requests are allowed.  Pure.
@@ -102,44 +163,56 @@ void api_error(struct api_answer *a, int status, const char *text);
  * page cannot read an answer, but could keep the server busy: a request that the
  * browser marks as another site's is refused too.  Programs of other users of
  * the machine can send any header: they may read, but not change anything.
+ *
+ * There may be two tokens: with one of them a client may only read.
  */
 
 #define WEB_TOKEN_MIN 16	/* bytes */
 #define WEB_TOKEN_MAX 256
 
+/* "": that one is not configured. */
+struct web_tokens {
+	char full[WEB_TOKEN_MAX + 1], read[WEB_TOKEN_MAX + 1];
+};
+
 /* What is known of a request; NULL: it has no such header. */
 struct web_asked {
-	bool post, api;
+	bool post;	/* any method that is not for reading */
+	bool api;
 	bool own;	/* conns_peer_is_ours() */
+	bool tls;
 	const char *host, *origin, *fetch_site, *ours, *authorization;
 };
 
 enum web_verdict {
 	WEB_MAY,
+	WEB_MAY_READ,
 	WEB_WRONG_HOST,		/* 403 */
 	WEB_NO_TOKEN,		/* 401 */
+	WEB_READ_ONLY,		/* 403 */
 	WEB_FOREIGN,		/* 403 */
 	WEB_OTHER_USER		/* 403 */
 };
 
-/* token: NULL where none is configured. */
-enum web_verdict web_auth(const struct web_asked *a, const char *token);
-const char *web_auth_why(enum web_verdict v);
+/* t: NULL where none is configured. */
+enum web_verdict web_auth(const struct web_asked *a, const struct web_tokens *t);
+/* Of one that is refused. */
+enum web_problem web_auth_problem(enum web_verdict v, const char **why);
 
 /* localhost, 127.x.y.z, [::1], with or without a port. */
 bool web_host_is_loopback(const char *host);
 
 /*
- * Reads the first line of a file that only its owner may read.  On error `why`
- * says what is wrong, and what to do.
+ * Each is the first line of a file that only its owner may read; path NULL: there is
+ * none.  On error `why` says what is wrong, and what to do.
  */
-enum kp_err web_token_read(const char *path, char token[WEB_TOKEN_MAX + 1],
-    char *why, size_t n);
+enum kp_err web_tokens_read(struct web_tokens *t, const char *full,
+    const char *read, char *why, size_t n);
 
 /*
- * ---- connections.c: the web server's listening socket, and the limits of its
- * connections: their number, and how long one may take to send a request or to
- * receive its answer.
+ * ---- connections.c: the web server's listening socket, encryption, and the limits
+ * of its connections: their number, and how long one may take to send a request or
+ * to receive its answer.
  */
 
 #define WEB_ADDR_MAX 64
@@ -164,6 +237,12 @@ struct conns *conns_new(struct event_base *base, struct evhttp *http,
     struct evconnlistener *listener);
 /* After evhttp_free(). */
 void conns_free(struct conns *cs);
+/*
+ * Connections that come from now on are encrypted, with this certificate.  Any
+ * thread may call it.  On error all stays as it was, and `why` is one line.
+ */
+enum kp_err conns_encrypt(struct conns *cs, const char *cert, const char *key,
+    char *why, size_t n);
 /* Call this when a request is complete: restarts its connection's time limit. */
 void conns_asked(struct conns *cs, struct evhttp_request *req);
 /* Suspends the limits while the request waits, until conns_asked(). */
@@ -181,18 +260,32 @@ bool conns_gone(struct evhttp_request *req);
 size_t conns_unsent(const struct conns *cs);
 
 /*
- * ---- reply.c: the web server's answers, all with the same security headers.
+ * ---- reply.c: the web server's answers, all with the same security headers, and
+ * compressed where the client takes gzip.
  */
 
-/* Sends a copy of n bytes of JSON. */
+/* Sends a copy of n bytes of JSON; from status 400 on it is a problem. */
 void reply(struct evhttp_request *req, int status, const void *p, size_t n);
 /* The same, of another content type. */
 void reply_as(struct evhttp_request *req, int status, const char *type,
     const void *p, size_t n);
-/* Sends {"error": TEXT}. */
-void reply_error(struct evhttp_request *req, int status, const char *text);
+/*
+ * Sends 200 with an ETag and n bytes of JSON; 304 without them, where If-None-Match
+ * says that the client has these.
+ */
+void reply_tagged(struct evhttp_request *req, const void *p, size_t n);
+/* Sends a problem with its status. */
+void reply_error(struct evhttp_request *req, enum web_problem problem,
+    const char *detail);
+/*
+ * evhttp answers by itself, with a page, what it does not understand.  Puts in its place
+ * a problem of this status, and the header.
+ */
+void reply_instead(struct evbuffer *out, int status);
 /* Sends a file of the page, such as "/app.js"; false: there is no such file. */
 bool reply_asset(struct evhttp_request *req, const char *path);
+/* Does this Accept-Encoding header name gzip?  NULL: no.  Pure. */
+bool web_takes_gzip(const char *accept);
 
 /*
  * ---- daemon_routes.c: the paths that the daemon answers: of the API, and /metrics.
@@ -203,26 +296,18 @@ bool reply_asset(struct evhttp_request *req, const char *path);
 
 struct ctl_async;
 
-/* status: 200, 409 refused by the daemon, 503 too slow or too many at once. */
-typedef void ctl_fn(void *ctx, int status, const char *text, size_t n);
+/* problem: PROBLEMS: it is the answer; REFUSED by the daemon, BUSY or NO_DAEMON. */
+typedef void ctl_fn(void *ctx, enum web_problem problem, const char *text, size_t n);
 
 /* Borrows base, and path, the control socket.  NULL when out of memory. */
 struct ctl_async *ctl_async_new(struct event_base *base, const char *path);
+/* Closes the running windows, where stacks are sampled. */
+void ctl_dump_stacks(struct ctl_async *all, ctl_fn *fn, void *ctx);
 /* Answers the commands that wait. */
 void ctl_async_free(struct ctl_async *all);
 
-struct daemon_route {
-	const char *name;	/* behind /api/v1/ */
-	const char *line;	/* the control command */
-	ctl_fn *done;		/* whose ctx is the request */
-	bool post;
-	unsigned params;
-};
-
-/* NULL: there is none. */
-const struct daemon_route *daemon_route_find(const char *name);
 /* Asks the daemon, and answers req. */
-void daemon_route_run(const struct daemon_route *route, struct ctl_async *ctl,
+void daemon_route_run(const struct operation *op, struct ctl_async *ctl,
     struct evhttp_request *req, const struct web_params *p);
 /* Answers req with t and the daemon's metrics.  t: NULL in kprof web. */
 void metrics_run(struct totals *t, struct ctl_async *ctl,

@@ -5,7 +5,7 @@
 %% bench_target.escript -stacks BUILD_DIR [ROOT] - what sampled stacks cost.
 %% bench_target.escript -crowd BUILD_DIR [ROOT] - a node of 300,000 processes.
 %% bench_target.escript -shop BUILD_DIR [ROOT] - what kprofd costs a web shop.
-%% bench_target.escript -full BUILD_DIR [ROOT] - what the defaults cost at full load.
+%% bench_target.escript -full BUILD_DIR [ROOT] - what the defaults cost at full load; other ways by name.
 %% bench_target.escript -token BUILD_DIR [ROOT] - what the test of a token costs, alone.
 %%
 %% One node, the same work again and again: without kprofd, with every
@@ -390,7 +390,9 @@ full(Load, Name, Tiers, Pairs, Ms, Probes, Node, Build, Dir, CookieFile) ->
          What =:= "every request" andalso
              io:format("                         kprofd's estimate     ~8.2f of what that is~n",
                        [estimate(Dir) * Pairs / (Pairs + 1) / Paid])
-     end || {What, Sampling} <- [{"the defaults", ""}, {"every request", load_all() ++ no_limits()}],
+     end || {What, Sampling} <- [{"the defaults", ""}, {"every request", load_all() ++ no_limits()},
+                                 {"one in 1000", "{sampling, {slices, 1000}}.\n" ++ no_limits()},
+                                 {"and timed", "{sampling, {slices, 1000}}.\n{slow, always}.\n" ++ no_limits()}],
             lists:member(What, string:lexemes(os:getenv("WAYS", "the defaults,every request"), ",")),
             Probe <- Probes].
 

@@ -46,16 +46,18 @@ cpu_ms(void)
 static bool
 ask(const char *name, const char *query, double *ms)
 {
-	const struct api_route *route = api_find(name);
+	const char *allow;
+	const struct operation *op = operation_find(name, false, true, &allow);
 	static struct web_params p;
 	struct api_answer a;
 	char why[256];
 
-	if (route == NULL || !web_params_parse(&p, query, route->params,
+	if (op == NULL || !web_params_parse(&p, query, op->params,
 	    MONTH_END, why, sizeof(why)))
-		die(route == NULL ? name : why);
+		die(op == NULL ? name : why);
+	p.id = strchr(name, '/') != NULL ? strchr(name, '/') + 1 : NULL;
 	*ms = cpu_ms();
-	api_ask(&a, &(struct kp_query_files){ &path, 1 }, route, &p, NULL);
+	api_ask(&a, &(struct kp_query_files){ &path, 1 }, op, &p, NULL);
 	*ms = cpu_ms() - *ms;
 	if (a.status != 200)
 		fprintf(stderr, "%s?%s: %s\n", name, query,
@@ -78,22 +80,36 @@ static const struct view {
 } views[] = {
 	{ "about", "about", "", false, false },
 	{ "nodes", "nodes", "", true, false },
+	{ "tiers", "tiers", "", false, false },
 	{ "identities", "identities", "", true, true },
 	{ "report", "report", "", true, true },
 	{ "report of one identity", "report", "&identity=GET%20/things/7",
 	    true, true },
+	{ "report by node", "report", "&by=node", true, true },
 	{ "compare", "compare", "&versus=2d,1d", true, true },
+	{ "compare by node", "compare", "&versus=2d,1d&by=node", true, true },
+	{ "changes", "changes", "", true, true },
 	{ "series", "series", "", true, true },
 	{ "series of one identity", "series", "&identity=GET%20/things/7",
 	    true, true },
 	{ "series of one tier", "series", "&tier=tier07", true, true },
 	{ "heatmap", "heatmap", "", true, true },
+	{ "objectives", "slo", "", true, true },
+	{ "objectives by node", "slo", "&by=node", true, true },
 	{ "load", "load", "", true, true },
 	{ "losses", "losses", "", true, true },
 	{ "slow", "slow", "&limit=15", true, true },
 	{ "slow of one identity", "slow",
 	    "&limit=15&identity=GET%20/things/7", true, true },
+	{ "slow by its own time", "slow", "&limit=15&sort=self", true, true },
+	{ "a slow request", "requests/7", "", true, true },
 	{ "events", "events", "", true, true },
+	{ "stacks", "stacks", "", true, true },
+	{ "stacks of one identity", "stacks", "&identity=GET%20/things/7", true,
+	    true },
+	{ "stacks: slow against fast", "stacks", "&identity=GET%20/things/7"
+	    "&took=16ms&against=durations", true, true },
+	{ "memory", "memory", "", true, true },
 };
 #define NVIEWS (sizeof(views) / sizeof(views[0]))
 

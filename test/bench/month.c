@@ -12,6 +12,9 @@
 #define SLOW_HOURS (14 * 24)
 #define SLOW_A_HOUR 40		/* of each node */
 #define SLOW_CALLS 8
+#define STACKS 400		/* that there are, */
+#define STACKS_SHOWN 60		/* and of a window */
+#define GROUPS 70		/* of processes and tables */
 
 /* Where windows of a length begin, and how many calls a series has in them. */
 static const struct step {
@@ -28,6 +31,7 @@ static struct kp_tier conf_tiers[MONTH_TIERS];
 static const struct kp_conf conf = { .tiers = conf_tiers,
 	.ntiers = MONTH_TIERS };
 static struct kp_cell kinds[NSTEPS][KINDS];
+static char frames[STACKS][160], paths[STACKS][32], groups[GROUPS][32];
 
 #define ONE_IN 4	/* requests are measured, so reports estimate intervals */
 
@@ -79,6 +83,14 @@ make_names(void)
 	for (int i = 1; i <= MONTH_IDENTS; i++)
 		snprintf(identities[i], sizeof(identities[i]),
 		    "GET /things/%d", i);
+	for (int i = 0; i < STACKS; i++) {
+		snprintf(paths[i], sizeof(paths[i]), "tier01;tier%02d", 2 + i % 19);
+		snprintf(frames[i], sizeof(frames[i]), "cowboy_stream_h:request_process/3:306;"
+		    "web:handle/2:%d;part%d:run/2:%d;gen:do_call/4:259", 40 + i % 7,
+		    i % 31, 10 + i % 13);
+	}
+	for (int i = 0; i < GROUPS; i++)
+		snprintf(groups[i], sizeof(groups[i]), "group_%d", i);
 	for (int s = 0; s < NSTEPS; s++)
 		for (int k = 0; k < KINDS && kinds[s][k].requests == 0; k++)
 			make_kind(&kinds[s][k], steps[s].calls, k);
@@ -137,14 +149,51 @@ month_window(int node, kp_wall_ns start)
 	return w;
 }
 
+/* Some stacks are met in each window, others now and then. */
+static void
+add_stacks(struct kp_window *w, struct kp_stack_cell stacks[STACKS_SHOWN])
+{
+	for (uint32_t i = 0; i < STACKS_SHOWN; i++) {
+		uint32_t k = i % 2 == 0 ? i : 2 * pick(STACKS / 2) + 1, n = 1 + pick(40);
+
+		stacks[i] = (struct kp_stack_cell){ .identity = identities[1 + i % 25],
+			.path = paths[k], .frames = frames[k], .state = (uint8_t)(i % 3),
+			.octave = (uint8_t)(20 + i % 4), .samples = n,
+			.time = n * 20 * KP_NS_PER_MS,
+			.w_time = n * 20 * KP_NS_PER_MS * ONE_IN };
+	}
+	w->stacks = stacks;
+	w->nstacks = STACKS_SHOWN;
+}
+
+static void
+add_usage(struct kp_window *w, struct kp_usage *u)
+{
+	u->n = GROUPS;
+	for (int i = 0; i < GROUPS; i++)
+		u->rows[i] = (struct kp_usage_row){ .kind = (uint8_t)(i % 2),
+			.name = groups[i], .owner = "shop", .count = 1 + pick(400),
+			.memory = pick(1u << 24), .binaries = i % 2 == 0 ?
+			(int64_t)pick(1u << 20) : -1, .reductions = i % 2 == 0 ?
+			(int64_t)pick(1u << 20) : -1 };
+	w->usage = u;
+}
+
 /* As the writer does; what was rolled up says so. */
 static void
 write_window(struct kp_db *db, int step, int node, kp_wall_ns start)
 {
 	static struct kp_cell cells[MONTH_CELLS];
+	static struct kp_stack_cell stacks[STACKS_SHOWN];
+	static union {
+		struct kp_usage of;
+		char room[sizeof(struct kp_usage) + GROUPS * sizeof(struct kp_usage_row)];
+	} usage;
 	struct kp_window w = head(step, node, start);
 	char sql[160];
 
+	add_stacks(&w, stacks);
+	add_usage(&w, &usage.of);
 	w.cells = cells;
 	w.ncells = MONTH_CELLS;
 	for (int i = 0; i < MONTH_CELLS; i++)
@@ -202,7 +251,8 @@ write_request(struct kp_db *db, struct kp_tree *t, int node, int hour)
 			.start = i * t->total / SLOW_CALLS,
 			.total = i == 0 ? t->total : t->total / SLOW_CALLS,
 			.self = t->total / SLOW_CALLS,
-			.parent = i == 0 ? KP_NONE : 0, .outcome = 1 };
+			.parent = i == 0 ? KP_NONE : 0, .outcome = 1,
+			.pauses = { -1, -1 } };
 	}
 	db_tree(db, t);
 }
@@ -229,7 +279,7 @@ month_opts(const char *path)
 {
 	make_names();
 	return (struct kp_store_opts){ .path = path, .version = "bench",
-		.tiers_text = "", .conf = &conf,
+		.tiers_text = MONTH_CONF, .conf = &conf,
 		.interval = 10 * KP_NS_PER_S };
 }
 

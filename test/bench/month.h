@@ -1,6 +1,7 @@
 /*
  * month.h - a database such as a month of a large cluster leaves: 10 nodes,
- * 20 tiers, 50 identities, in windows as the default -retain keeps them.
+ * 20 tiers, 50 identities, stacks and memory, in windows as the default -retain keeps
+ * them.
  */
 #ifndef MONTH_H
 #define MONTH_H
@@ -29,5 +30,9 @@ struct kp_store_opts month_opts(const char *path);
 /* The window of a node that begins then, for kp_store_window(). */
 struct kp_window *month_window(int node, kp_wall_ns start);
 const char *month_node(int node);
+/* The tiers.conf of its run, for objectives. */
+#define MONTH_CONF "{entry, {web, handle, 2}}.\n{tiers, [{tier01, {web, handle, 2}}, " \
+    "{tier07, {db, query, 2}}]}.\n" \
+    "{slo, [{\"GET /things/7\", 1, 99}, {tier07, 1, 99.9}]}.\n"
 
 #endif

@@ -78,6 +78,8 @@ by_itself(_, Run) -> Run().
 
 %% What serves until it is told to end is told so, and has to end well.
 ended("kprof web" ++ _ = Command) -> "timeout --preserve-status 10 " ++ Command;
+%% And what waits for more is killed.
+ended("kprof tree new" ++ _ = Command) -> "timeout 5 " ++ Command ++ " || [ $? = 124 ]";
 ended(Command) -> Command.
 
 %% A variable makes no other target: `make test-apps APPS_ROOT=apps13'.
@@ -141,7 +143,7 @@ answer("kprofd" ++ _ = Command, Out, Err, World) ->
         nomatch -> Out ++ Err
     end;
 answer(Command, Out, _, World) ->
-    case re:run(Command, "(?: >|-o )(\\S+\\.(?:conf|folded|json))$", [unicode, {capture, all_but_first, list}]) of
+    case re:run(Command, "(?: >|-o )(\\S+\\.(?:conf|folded|json|pb\\.gz))$", [unicode, {capture, all_but_first, list}]) of
         {match, [File]} -> Out ++ docs_world:read(World, File);
         nomatch -> Out
     end.

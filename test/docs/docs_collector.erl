@@ -34,7 +34,8 @@ take(Socket, Taken) ->
         {ok, {http_request, 'POST', {abs_path, <<"/v1/", _/binary>>}, _}} ->
             Length = content_length(Socket, 0),
             ok = inet:setopts(Socket, [{packet, raw}]),
-            {ok, <<"{", _/binary>>} = gen_tcp:recv(Socket, Length),
+            {ok, Body} = gen_tcp:recv(Socket, Length),
+            <<"{", _/binary>> = zlib:gunzip(Body),
             counters:add(Taken, 1, 1),
             gen_tcp:send(Socket, ?ANSWER);
         _ -> ok

@@ -66,8 +66,9 @@ whole(Build, Kinds) ->
     [{#{file => "test/docs/docs_table.erl", line => 1, text => element(3, Entry)}, fun() -> used(Entry, Kinds) end}
      || {File, _, _} = Entry <- docs_table:allowed(), filelib:is_file(File)]
         ++ [{#{file => File, line => 1, text => "read by somebody"}, fun() -> known(File) end}
-            || File <- lists:sort(filelib:wildcard("priv/**") ++ filelib:wildcard("**/*.md")),
-               filelib:is_regular(File), not lists:prefix("build/", File)]
+            || File <- lists:sort(filelib:wildcard("priv/**") ++ filelib:wildcard("*.md") ++
+                                      filelib:wildcard("{erlang,include,src,test}/**/*.md")),
+               filelib:is_regular(File)]
         ++ [{#{file => Command ++ " -h", line => 1, text => "has an example"}, fun() -> example(Command, Help) end}
             || {Command, Help} <- helps(Build)]
         ++ [{#{file => "priv/man/kprof.1", line => 1, text => "its commands"}, fun() -> commands(Build) end}].

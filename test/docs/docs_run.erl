@@ -13,7 +13,7 @@
 -export([main/0]).
 
 -define(AGAIN_MAX, 2).          % in each lane
--define(PARTS, 2).      % of those that attach a kprofd of their own
+-define(PARTS, 3).      % of those that attach a kprofd of their own
 
 main() ->
     [Build, Install] = init:get_plain_arguments(),

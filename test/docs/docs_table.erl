@@ -23,7 +23,8 @@ documents() ->
      {"priv/debian/[a-rt-z]*", elsewhere},
      {"priv/debian/source/*", elsewhere},
      {"priv/web/*", elsewhere},
-     {"priv/prometheus/*", elsewhere},
+     {"priv/deploy/*", elsewhere},
+     {"priv/{grafana,prometheus}/*", elsewhere},
      {"priv/{completion,cron,logrotate,systemd}/*", elsewhere}].
 
 %% What stands in a command or SQL for something of the reader's. A value is found by
@@ -81,6 +82,8 @@ newer() ->
 allowed() ->
     [{"README.md", "git clone ", "the checkout is here"},
      {"priv/doc/reaching.md", "install -m 600 releases/COOKIE", "of a release that is not here"},
+     {"priv/doc/pprof.md", "go tool pprof ", "of Go, which is not installed: `make export-test` runs it"},
+     {"priv/doc/stacks.md", "perf record ", "of perf, which is not installed"},
      {"priv/doc/elixir.md", "install -m 600 releases/COOKIE", "of a release that is not here"},
      {"priv/doc/elixir.md", sample, "of a shop that is not here"},
      {"priv/doc/requests.md", "tiers.conf -> config -> plan", "a picture"},
@@ -92,6 +95,13 @@ allowed() ->
      {"priv/man/kprofd.8", "{kprof, [{accept_library, false}]}", "the target's own configuration"},
      {"priv/doc/containers.md", "{kprof, [{accept_library, false}]}", "the target's own configuration"},
      {"priv/man/tiers.conf.5", "{identity, fun ({Module", "the form's grammar; examples follow it there"},
+     {"priv/man/tiers.conf.5", "{trace_id, fun ({Module", "the form's grammar; examples follow it there"},
+     {"priv/doc/requests.md", "kprof slow -trace ", "of a trace that is not here"},
+     {"priv/doc/dashboard.md", "curl --compressed ", "of a server that runs: `make api-test` asks it"},
+     {"priv/doc/dashboard.md", "{\"type\":", "what the API answers: `make api-test` has it"},
+     {"priv/doc/prometheus.md", "apiVersion: 1", "what Grafana reads, which is not installed"},
+     {"priv/doc/prometheus.md", "prometheus --enable-feature", "of Prometheus, which is not installed: `make export-test` runs it"},
+     {"priv/doc/viewers.md", "kprof tree new ", "it runs on: `make client-test` has it"},
      {"priv/man/tiers.conf.5", "{label, fun ({Module", "the form's grammar; examples follow it there"},
      {"priv/doc/service.md", "kprofd: profiling shop@vm", "the log of a node that is not here"},
      {"priv/doc/service.md", "apt install ./build/kprofd_", "`make deb-test` does the same"},

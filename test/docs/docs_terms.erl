@@ -8,7 +8,7 @@
 -export([kind/1, base/0, with_tiers/1, stubs/2, compile/1, is_function_there/2]).
 
 -define(FORMS, [tiers, entry, finish, identity, label, rewrite, sampling, slow_ms, gc, scheduling, messages, stacks,
-                overload]).
+                slo, overload]).
 
 %% tiers | module | expressions | {error, Why}
 kind(Text) ->

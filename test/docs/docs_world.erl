@@ -49,7 +49,10 @@ write(#{here := Here}, Name, Text) ->
 
 read(#{here := Here}, Name) ->
     {ok, Text} = file:read_file(filename:join(Here, Name)),
-    unicode:characters_to_list(Text).
+    case filename:extension(Name) of
+        ".gz" -> binary_to_list(zlib:gunzip(Text));
+        _ -> unicode:characters_to_list(Text)
+    end.
 
 call(#{target := Target}, M, F, A) ->
     it:call(Target, M, F, A).

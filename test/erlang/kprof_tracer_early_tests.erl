@@ -57,13 +57,15 @@ other_tokens_wait_for_nothing_test() ->
     S = told([called(server(), ?OF(1) + (1 bsl ?WORD_BITS), 1)], tracing()),
     ?assertEqual({0, 0}, waiting(S)).
 
-%% Which constant part is ours is known from the first request on.
+%% Of entries that may know an identity the epoch is a constant, and the bits below are the label's.
 other_constants_wait_for_nothing_test() ->
     Ours = ?LABEL_TRACE bsl ?KIND_BITS bor (5 bsl ?CONST_BITS),
     Others = ?LABEL_TRACE bsl ?KIND_BITS bor (6 bsl ?CONST_BITS),
-    S = kprof_tracer_early:early_over(Ours bor 1, identified()),
+    #state{requests = R} = S0 = identified(),
+    S = S0#state{requests = R#requests{epoch = Ours bsr ?WORD_BITS}},
     ?assertEqual({0, 0}, waiting(told([called(server(), Others bor 1, 1)], S))),
-    ?assertEqual({1, 1}, waiting(told([called(server(), Ours bor 2, 1)], S))).
+    ?assertEqual({1, 1}, waiting(told([called(server(), Ours bor 2, 1)], S))),
+    ?assertEqual({1, 1}, waiting(told([called(server(), Ours bor (1 bsl 41) bor 2, 1)], S))).
 
 %% As much work as there are events.
 ends_in_time_test() ->

@@ -76,7 +76,12 @@ show_all(const struct kp_calls_sum *s, const struct kp_critical_path *way,
 	form(trace_remarks, &v);
 	form(trace_requests, &v);
 	kp_buf_init(&b, OUT_MAX);
-	trace_speedscope(&b, &v, slices, nslices);
+	trace_viewer(&b, &v, slices, nslices, how & 2 ? FLAME_CHROME :
+	    FLAME_SPEEDSCOPE);
+	REQUIRE(b.err == KP_ELIMIT || b.err == KP_OK);
+	kp_buf_reset(&b);
+	trace_pprof(&b, &v);
+	REQUIRE(b.err == KP_ELIMIT || b.err == KP_OK);
 	kp_buf_free(&b);
 }
 

@@ -49,7 +49,7 @@ names(const char *name)
 	lines_are_whole(&b);
 	kp_buf_reset(&b);
 	for (size_t i = 0; i < totals_count(t, TOTALS_NODE); i++)
-		otlp_metrics(&b, t, i);
+		otlp_metrics(&b, NULL, t, i);
 	REQUIRE(b.err == KP_OK && utf8_valid(b.p, b.len));
 	kp_buf_free(&b);
 	totals_free(t);
@@ -59,6 +59,8 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = strndup((const char *)data, size);
+	const char *why;
+	size_t nwhy;
 	struct kp_buf b;
 	struct prom x;
 
@@ -66,6 +68,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	REQUIRE(prom_choose(text) <= PROM_PROTOBUF);
 	REQUIRE(otlp_refused((const char *)data, size, true, 7) <= 7);
 	REQUIRE(otlp_refused((const char *)data, size, false, 0) == 0);
+	otlp_refused_profiles((const char *)data, size, &why, &nwhy);
+	REQUIRE(nwhy <= size);
 	kp_buf_init(&b, OUT_MAX);
 	prom_begin(&x, &b, PROM_TEXT);
 	health_write(&x, (const char *)data, size);

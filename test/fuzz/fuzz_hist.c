@@ -22,9 +22,10 @@ must(bool ok)
 static void
 merged(struct kp_hist *to, const struct kp_hist *h)
 {
-	double spread = kp_hist_spread(h);
+	double mean, deviation = kp_hist_deviation(h, &mean);
 
-	must(spread >= 0 && spread < 1e10);
+	must(h->count == 0 || mean > 0);
+	must(deviation >= 0 && deviation <= 1e10 * mean);
 	must(kp_hist_merge(to, h) ==
 	    (h->count > UINT64_MAX / 2 ? KP_ELIMIT : KP_OK));
 	must(to->count == (h->count > UINT64_MAX / 2 ? h->count :

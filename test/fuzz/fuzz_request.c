@@ -44,9 +44,9 @@ static struct kp_requests *rs;
 static uint64_t assembled, expired;
 static uint64_t sent, waits;	/* messages */
 static bool mail;
-static uint64_t opened, handed_on;	/* entries and calls */
+static uint64_t opened, handed_on, crossed;	/* entries and calls */
 static uint64_t unowned;		/* events with a token of no request */
-static uint64_t labelled;		/* calls, of all runs */
+static uint64_t labelled, traced;	/* calls and requests, of all runs */
 static uint32_t nodes;
 static uint32_t at[NODES];	/* the index of each node; KP_NONE: none left */
 static uint64_t entries;	/* and losses, of nodes that went */
@@ -92,6 +92,27 @@ setup(void)
 	kp_buf_init(&b, 100);
 	kp_etf_nil(&b);
 	keep(&idents[3], &b);
+}
+
+/* A traceparent with any two bytes somewhere, in the place of an identity. */
+static struct kp_span
+trace_of(const uint8_t *p)
+{
+	static const char good[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-"
+	    "00f067aa0ba902b7-01-later";
+	static struct kp_buf b;
+	char text[sizeof(good)];
+
+	memcpy(text, good, sizeof(good));
+	text[p[3] % 16 * 4] = (char)p[1];
+	kp_buf_free(&b);
+	kp_buf_init(&b, 200);
+	kp_etf_tuple(&b, 3);
+	kp_etf_atom(&b, KP_TRACE_TAG);
+	kp_etf_binary(&b, text, p[3] < 128 ? 55 : p[3] % sizeof(good));
+	kp_etf_atom(&b, "traced");
+	REQUIRE(b.err == KP_OK);
+	return (struct kp_span){ b.p, (uint32_t)b.len };
 }
 
 /* What a call is about: any two bytes, or what is no label. */
@@ -142,6 +163,7 @@ on_request(void *ctx, const struct kp_request *rq)
 {
 	const struct kp_call *c;
 	const struct kp_wait *w;
+	char again[KP_TRACEPARENT];
 	uint32_t nwaits;
 
 	(void)ctx;
@@ -158,6 +180,9 @@ on_request(void *ctx, const struct kp_request *rq)
 	REQUIRE(rq->calls[0].parent == KP_NONE && !rq->calls[0].async);
 	REQUIRE(rq->outcome != KP_OPEN && rq->parent_label != rq->label);
 	REQUIRE(strlen(kp_requests_identity(rs, rq->identity)) > 0);
+	traced += rq->traceparent[0] != '\0';
+	REQUIRE(rq->traceparent[0] == '\0' || kp_traceparent_parse(again,
+	    rq->traceparent, strlen(rq->traceparent)));
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
 		c = &rq->calls[i];
 		REQUIRE(c->outcome != KP_OPEN);
@@ -175,7 +200,8 @@ static void
 on_late(void *ctx, const struct kp_late_call *c)
 {
 	(void)ctx;
-	handed_on += c->outlasts == 0;	/* its request had it */
+	handed_on += c->outlasts == 0;	/* its request had it; crossed: nobody */
+	crossed += c->crossed;
 	REQUIRE(c->outcome != KP_OPEN);
 	REQUIRE(c->outcome == KP_UNFINISHED || c->end >= c->start);
 	REQUIRE(c->outlasts == 0 || (c->limit >= c->start && c->waited >= 0));
@@ -259,7 +285,8 @@ step(const uint8_t *p, kp_target_ns now)
 		ev.caller = fns[p[2] >> 3 & 7];
 		ev.label = p[1] >> 3 & 7;
 		ev.identity = p[2] >> 6 == 3 && ev.kind == KP_EV_CALL ?
-		    label_of(p) : idents[p[2] >> 6];
+		    label_of(p) : p[2] >> 6 == 3 && ev.kind == KP_EV_ENTRY ?
+		    trace_of(p) : idents[p[2] >> 6];
 		ev.has_from = (p[1] & 0xC0) != 0;
 		ev.serial = p[3] % 7;
 		ev.last = p[3] / 7 % 5;
@@ -360,13 +387,13 @@ check_balance(void)
 	    lost.n[KP_LOSS_FOREIGN_TOKEN];
 
 	REQUIRE(lost.n[KP_LOSS_EXPIRED] == expired);
+	REQUIRE(lost.n[KP_LOSS_CROSSED] == crossed);
 	/* Bad events are entries here, or calls: not told apart. */
 	REQUIRE(entries >= found);
 	REQUIRE(entries <= found + lost.n[KP_LOSS_BAD_EVENT]);
 	found = handed_on + lost.n[KP_LOSS_COLLIDED] +
 	    lost.n[KP_LOSS_REQUEST_CAP] + lost.n[KP_LOSS_TRIPPED] +
 	    lost.n[KP_LOSS_CALL_CAP] + lost.n[KP_LOSS_STALE] +
-	    lost.n[KP_LOSS_CROSSED] +
 	    lost.n[KP_LOSS_WITH_REQUEST] + lost.n[KP_LOSS_BAD_EVENT] +
 	    lost.n[KP_LOSS_FOREIGN_TOKEN];
 	/* Calls with a token of no request may be of none. */
@@ -398,7 +425,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	rs = kp_requests_new(&o);
 	REQUIRE(rs != NULL);
 	nodes = 1 + (data[0] >> 3 & 3);
-	entries = assembled = expired = opened = handed_on = unowned = 0;
+	entries = assembled = expired = opened = handed_on = unowned = crossed = 0;
 	sent = waits = 0;
 	lost = (struct kp_losses){ 0 };
 	for (uint32_t n = 0; n < nodes; n++) {
@@ -416,5 +443,5 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 void
 fuzz_replayed(void)
 {
-	REQUIRE(labelled > 0);
+	REQUIRE(labelled > 0 && traced > 0);
 }

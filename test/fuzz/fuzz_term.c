@@ -2,8 +2,12 @@
  * fuzz_term.c - the term reader on any bytes.
  *
  * A walk with the typed readers has to agree with kp_term_skip() on every
- * term, and what is printed has to stay bounded and printable.
+ * term, and what is printed has to stay bounded and printable.  As a traceparent
+ * they are valid or not: what is made of valid ones is read as it is.
  */
+#include <string.h>
+
+#include "kprofd/request.h"
 #include "kprofd/term.h"
 #include "fuzz.h"
 
@@ -78,6 +82,7 @@ print(const uint8_t *data, size_t size, size_t max)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	char parent[KP_TRACEPARENT], again[KP_TRACEPARENT];
 	struct kp_term skip, walk;
 	uint64_t todo = 1;
 
@@ -94,5 +99,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	print(data, size, 1 << 19);
 	print(data, size, size % 64);
+	if (kp_traceparent_parse(parent, data, size))
+		REQUIRE(strlen(parent) == 55 && memcmp(parent, "00-", 3) == 0 &&
+		    kp_traceparent_parse(again, parent, 55) &&
+		    strcmp(parent, again) == 0);
+	else
+		REQUIRE(parent[0] == '\0');
 	return 0;
 }

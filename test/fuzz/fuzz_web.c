@@ -1,7 +1,7 @@
 /*
  * fuzz_web.c - what a request to the HTTP server says: the query of its URL,
- * its Host and where it comes from.  The first line is the Host and Origin,
- * the rest the query.
+ * its Host, where it comes from, and what it accepts.  The first line is the Host
+ * and Origin, the rest the query.
  */
 #include <string.h>
 
@@ -10,7 +10,6 @@
 
 /* 21 November 2026 */
 #define NOW (INT64_C(1795000000) * KP_NS_PER_S)
-#define ALL 2047
 
 static bool
 inside(const struct web_params *p, const char *s)
@@ -25,7 +24,7 @@ params(const char *query)
 	struct web_params p;
 	char why[256] = "";
 
-	if (!web_params_parse(&p, query, ALL, NOW, why, sizeof(why))) {
+	if (!web_params_parse(&p, query, PARAM_ALL, NOW, why, sizeof(why))) {
 		REQUIRE(why[0] != '\0');
 		return;
 	}
@@ -33,13 +32,17 @@ params(const char *query)
 	REQUIRE(p.limit >= 1 && p.limit <= WEB_LIMIT_MAX);
 	REQUIRE(p.len <= sizeof(p.text));
 	REQUIRE(inside(&p, p.range.node) && inside(&p, p.range.identity));
-	REQUIRE(inside(&p, p.tier) && inside(&p, p.sort));
+	REQUIRE(inside(&p, p.tier) && inside(&p, p.sort) && inside(&p, p.mark));
 	REQUIRE((p.given & PARAM_VERSUS) == 0 ||
 	    p.versus.since < p.versus.until);
-	REQUIRE(p.what >= 0 && p.what <= 4);
+	REQUIRE(p.what >= 0 && p.what <= 6);
+	REQUIRE(p.form >= 0 && p.form <= 3);
+	REQUIRE(p.ncursor <= WEB_CURSOR_MAX &&
+	    ((p.given & PARAM_CURSOR) == 0) == (p.ncursor == 0));
+	REQUIRE(p.time <= 60 * KP_NS_PER_S);
 	/* what is not allowed is refused */
 	REQUIRE(p.given == 0 || !web_params_parse(&p, query,
-	    ALL & ~p.given, NOW, why, sizeof(why)));
+	    PARAM_ALL & ~p.given, NOW, why, sizeof(why)));
 }
 
 /* Only a loopback's name lets anything pass, and only ours may write. */
@@ -48,15 +51,18 @@ access_of(const char *host, const char *origin)
 {
 	struct web_asked a = { .api = true, .own = true, .host = host,
 		.origin = origin, .ours = "1" };
+	static const struct web_tokens tokens = { "0123456789abcdef",
+		"fedcba9876543210" }, none = { "", "" };
 
 	REQUIRE((web_auth(&a, NULL) == WEB_MAY) ==
 	    web_host_is_loopback(host));
 	REQUIRE(strchr("[lL1", host[0]) != NULL ||
 	    !web_host_is_loopback(host));
-	REQUIRE(web_auth(&a, "0123456789abcdef") == WEB_NO_TOKEN);
+	REQUIRE(web_auth(&a, &tokens) == WEB_NO_TOKEN);
 	a.authorization = origin;
-	REQUIRE(web_auth(&a, "0123456789abcdef") == WEB_NO_TOKEN ||
+	REQUIRE(web_auth(&a, &tokens) == WEB_NO_TOKEN ||
 	    strlen(origin) == strlen("Bearer 0123456789abcdef"));
+	REQUIRE(web_auth(&a, &none) == WEB_NO_TOKEN);
 	a.fetch_site = origin;
 	REQUIRE(web_auth(&a, NULL) != WEB_MAY ||
 	    strcmp(origin, "none") == 0 || strcmp(origin, "same-origin") == 0);
@@ -65,6 +71,11 @@ access_of(const char *host, const char *origin)
 	if (web_auth(&a, NULL) == WEB_MAY)
 		REQUIRE(strncmp(origin, "http://", 7) == 0 &&
 		    strcmp(origin + 7, host) == 0);
+	a.tls = true;
+	if (web_auth(&a, NULL) == WEB_MAY)
+		REQUIRE(strncmp(origin, "https://", 8) == 0 &&
+		    strcmp(origin + 8, host) == 0);
+	a.tls = false;
 	a.own = false;
 	REQUIRE(web_auth(&a, NULL) != WEB_MAY);
 	a.own = true;
@@ -88,6 +99,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		*origin++ = '\0';
 	access_of(line, origin != NULL ? origin : "");
 	params(query);
+	REQUIRE(!web_takes_gzip(query) || strcasestr(query, "gzip") != NULL);
 	free(line);
 	free(query);
 	return 0;

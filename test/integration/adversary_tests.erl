@@ -423,7 +423,7 @@ taken(Target, P, Take, Says) ->
     case it:otp(Target) < 27 of
         true ->
             it_health:told_of(P, taken, ["another tool took or replaced .*", Says]),
-            it:equal("told as loads", [], it:sql(P, "select text from events where kind = 'reloaded'"));
+            it:equal("told as loads", 0, code_tests:agent(Target, code_changes));
         false -> ok
     end,
     seen_again(Target, P),

@@ -243,6 +243,138 @@ for c in report 'report -percentiles' \
 	has out 'losses:'
 done
 
+# ---- intervals, computed again by SQL: of tenths of the windows, as
+# priv/doc/reading-figures.md and src/store/sum.c have it
+
+offset() {	# of the tenths in a row of ten windows
+	echo $((($1 * -7046029254386353131 >> 40 & 16777215) % 10))
+}
+sql "create view tenth as select id window_id, node_id, (start_ns / 10000000000
+    + case start_ns / 100000000000 when 17952552 then $(offset 17952552)
+    else $(offset 17952553) end) % 10 tenth from time_window"
+
+# How far the ends are from sum(y) / sum(x), of a select of y and x by tenth; least:
+# relative variance; of all requests, this part was measured
+ends() {
+	sql "with t(y, x) as ($1),
+	s as (select 1.0 * sum(y) / sum(x) v, sum(x) sx, count(*) n, sum(y > 0) filled from t),
+	e as (select sum(d * d) two, sum(d * d * d * d) four
+	    from (select (y - v * x) / sx d from t, s)),
+	q as (select sqrt(n / (n - 1.0) * two) / v error,
+	    min(max(cast(2 * two * two / four - 1 as int), 2), filled - 1) df from s, e),
+	w as (select max(error, sqrt($2)) * sqrt(1 - $3) * (select value from json_each(
+	    '[0,12.706,4.303,3.182,2.776,2.571,2.447,2.365,2.306,2.262]')
+	    where key = df) within from q)
+	select printf('%.4f %.4f', exp(-within), exp(within)) from w"
+}
+# of nodes
+run 0 report -db "$db" -by node -json
+is_json
+same 'a row for each node' "$(sqlite3 :memory: "select group_concat(value ->> '\$.identity')
+    from json_each(readfile('$dir/out'), '\$.rows')")" '_total,web@b,web@a'
+for node in web@a web@b; do
+	of="from stat s join tenth using (window_id)
+	    where node_id = (select id from node where name = '$node')
+	    and tier_id = (select id from tier where name = '_total')
+	    and identity_id = (select id from identity where name = '_total')"
+	same "interval of the requests of $node" "$(sqlite3 :memory: "
+	    select printf('%.4f %.4f', c ->> '\$.intervals.requests[0]' /
+	    (c ->> '\$.requests'), c ->> '\$.intervals.requests[1]' / (c ->> '\$.requests'))
+	    from (select value ->> '\$.tiers[0]' c from
+	    json_each(readfile('$dir/out'), '\$.rows')
+	    where value ->> '\$.identity' = '$node')")" \
+	    "$(ends "select sum(w_requests), count(*) * 10.0 $of group by tenth" \
+	    "(select 1.0 / sum(requests) $of)" \
+	    "(select 1.0 * sum(requests) / sum(w_requests) $of)")"
+done
+run 0 report -db "$db" -by node
+has out 'all nodes  '
+same 'each node has its own' "$(grep -c '^web@[ab] .*~[0-9 ]* ±[0-9.]* % .* ms ±' \
+    "$dir/out")" 2
+run 0 report -db "$db" -by node -identity create -json
+same 'and of one type' "$(sqlite3 :memory: "select count(*) from
+    json_each(readfile('$dir/out'), '\$.rows')
+    where value ->> '\$.tiers[0].intervals.requests[0]' > 0")" 3
+run 0 report -db "$db" -by node -json -until 2026-11-21T10:01
+same 'none where all are measured' "$(grep -c '"intervals":{' "$dir/out")" 0
+
+# of calls with a label, in a request of the row
+run 0 report -db "$db" -json
+for label in users 'orders;'; do
+	row='identity_id = (select id from identity where name = '\''update'\'')'
+	of="from stat s join tenth using (window_id) where s.$row
+	    and tier_id = (select id from tier where name = '_total')"
+	of_calls="select sum(c.w_calls) from stat c join tenth t using (window_id)
+	    join tier on tier.id = c.tier_id where c.$row
+	    and tier.name glob 'database: *$label*' and t.tenth = tenth.tenth"
+	through="(select 1.0 * sum(c.requests) from stat c join tier on tier.id = c.tier_id
+	    where c.$row and tier.name glob 'database: *$label*')"
+	same "interval of the calls of $label" "$(sqlite3 :memory: "
+	    select printf('%.4f %.4f', l ->> '\$.intervals.calls_per_request[0]' / f,
+	    l ->> '\$.intervals.calls_per_request[1]' / f) from (select l.value l,
+	    (l.value ->> '\$.calls') * 1.0 / (r.value ->> '\$.requests') f from
+	    json_each(readfile('$dir/out'), '\$.rows') r, json_each(r.value, '\$.tiers') t,
+	    json_each(t.value, '\$.labels') l where r.value ->> '\$.identity' = 'update'
+	    and t.value ->> '\$.tier' = 'database'
+	    and l.value ->> '\$.label' glob '*$label*')")" \
+	    "$(ends "select ifnull(($of_calls), 0), sum(w_requests) $of group by tenth" \
+	    "(select (1 - $through / sum(requests)) / $through $of)" \
+	    "(select 1.0 * sum(requests) / sum(w_requests) $of)")"
+done
+run 0 report -db "$db"
+has out ' 0.26 ±40 %  '
+COLUMNS=60 "$kprof" report -db "$db" >"$dir/out"
+same 'intervals of labels go before a column does' "$(sed -n '/, by label/,/^and /p' \
+    "$dir/out" | grep -c ±)" 0
+
+# of kprof top, of the last minute
+run 0 top -plain -db "$db"
+of="from stat s join tenth using (window_id) join time_window w on w.id = window_id
+    where w.start_ns >= 1795255260000000000
+    and tier_id = (select id from tier where name = '_total')
+    and identity_id = (select id from identity where name = 'create')"
+within=$(ends "select sum(w_requests), count(distinct w.start_ns) * 10.0 $of group by tenth" \
+    "(select 1.0 / sum(requests) $of)" "(select 1.0 * sum(requests) / sum(w_requests) $of)")
+has out "$(sqlite3 :memory: "select printf('create  %*s~10.3 ±%.0f %%  ', 17, '',
+    100 * (${within#* } - 1))")"
+COLUMNS=80 "$kprof" top -plain -db "$db" >"$dir/out"
+same 'intervals go before a tier does' "$(grep -c ± "$dir/out")" 0
+
+# ---- objectives: what was in time, by the times that the database was made of
+
+"$b/test/mkdb" "$dir/slo.db" 1795255200 "$dir/raw" || exit 1
+# slow LIMIT_MS WHERE: the requests or calls that took longer
+slow() {
+	sqlite3 :memory: 'create table raw (tier, id int, ns int, w int)' '.separator ,' \
+	    ".import $dir/raw raw" "select ifnull(sum(w), 0) from raw where ns > $1 * 1e6 and $2"
+}
+run 0 report -slo -json -db "$dir/slo.db"
+is_json
+same 'objectives' "$(json '$.objectives[#-1].objective')" 'all requests within 250 ms'
+same 'requests of a type' "$(json '$.objectives[0].requests')" "$(sql \
+    "select sum(requests) from request_stats where identity = 'create'")"
+same 'failed ones' "$(json '$.objectives[0].failed')" "$(sql \
+    "select sum(errors) from request_stats where identity = 'create'")"
+same 'calls of a tier' "$(json '$.objectives[1].requests')" "$(sql \
+    "select sum(calls) from tier_stats where identity = '_total' and tier = 'database'")"
+# 7.8125 ms is 2^-7 s, the edge of a bucket: none is estimated
+same 'slow calls' "$(json '$.objectives[1].slow')" "$(slow 7.8125 "tier = 'database'")"
+same 'slow requests, within a bucket' 1 "$(sqlite3 :memory: "select n between
+    v ->> 'missed_low' and v ->> 'missed_high' from (select $(slow 15 "tier = '_total' and
+    id = 1") + json_extract(readfile('$dir/out'), '\$.objectives[0].failed') n,
+    json_extract(readfile('$dir/out'), '\$.objectives[0]') v)")"
+same 'none took so long' "$(json '$.objectives[2].slow')" 0
+run 0 report -slo -by node -json -db "$dir/slo.db"
+same 'nodes add up' "$(json '$.objectives[0].nodes[0].requests') + $(json \
+    '$.objectives[0].nodes[1].requests')" "$(sql "select group_concat(n, ' + ') from (select
+    sum(requests) n from request_stats where identity = 'create' group by node order by node)")"
+run 0 report -slo -db "$dir/slo.db"
+has out '99 % of create within 15 ms'
+has out 'budget burned'
+has out '~: estimated: requests were sampled'
+run 2 report -slo -sort cost -db "$db"
+has err '-slo goes with -by, -json, -db, -node and a range alone'
+
 # ---- two ranges
 
 then="start >= '2026-11-21T10:00:00' and start < '2026-11-21T10:01:00'"
@@ -287,7 +419,7 @@ has out 'now: 2026-11-21 10:01:00 to 10:02:00 UTC (1m), web@a, web@b'
 has out 'then: 2026-11-21 10:00:00 to 10:01:00 UTC (1m), web@a, web@b'
 same 'losses of each' "$(grep -c '^losses:' "$dir/out")" 2
 has out '~ before a change, uncertain: fewer than 30 measured'
-same 'counts of both' "$(counts 2)" \
+same 'counts of both' "$(counts 2 | sed 2q)" \
     "$(printf 'all requests|3 190|332\ncreate|~620|55')"
 # shellcheck disable=SC2086
 run 0 report -db "$db" $versus -csv -what calls
@@ -298,9 +430,28 @@ same 'CSV of two' "$(sqlite3 :memory: -cmd '.mode csv' \
 # shellcheck disable=SC2086
 run 0 report -db "$db" $versus -sort change -percentiles
 has out 'whole request'
-same 'counts of both, in each table' "$(counts 2)" \
-    "$(printf 'all requests|%s|332\ncreate|~620|55\n' '3 190' '3 190' \
-    '~3 190' '~3 190' '~3 190')"
+same 'a table for the tier' "$(grep -c '^database   *now  *then' "$dir/out")" 1
+for p in raised_share p50_ms p90_ms p99_ms; do
+	# shellcheck disable=SC2086
+	run 0 report -db "$db" $versus -json
+	for side in 'now' 'then'; do
+		if [ $side = now ]; then where='-since 2026-11-21T10:01'
+		else where='-since 2026-11-21T10:00 -until 2026-11-21T10:01'; fi
+		got=$(sqlite3 :memory: "select value ->> '$side' from json_each(
+		    readfile('$dir/out'), '\$.changes[0].figures')
+		    where value ->> 'figure' = '$p' and value ->> 'tier' = '_total'")
+		# shellcheck disable=SC2086
+		"$kprof" report -db "$db" $where -json >"$dir/one"
+		same "$p $side" "$(sqlite3 :memory: "select round($got, 5)")" \
+		    "$(sqlite3 :memory: "select round(iif('$p' like 'p%',
+		    value ->> '$p', 1.0 * (value ->> 'raised') /
+		    (value ->> 'calls')), 5) from json_each(readfile('$dir/one'),
+		    '\$.rows[0].tiers') where value ->> 'tier' = '_total'")"
+	done
+done
+# shellcheck disable=SC2086
+run 0 report -db "$db" $versus -by node
+has out 'web@b  '
 run 0 report -db "$db" -since 2026-11-21T10:01 \
     -versus 2026-11-20T10:00,2026-11-20T11:00
 has out '-versus: nothing was measured in that time'
@@ -432,7 +583,8 @@ db=$plain
 # ---- memory: the last window of the view, and what it has grown by
 
 run 0 report -memory -db "$db" -node web@a
-has out 'db_server   shop             1     8 920    8 920  3.1 MB  +2.2 MB   30.0 kB       250 000'
+has out 'db_server           shop             1     8 920    8 920  3.1 MB  +2.2 MB   30.0 kB       250 000'
+has out 'web:init/1 (fun 2)  shop '
 has out 'shop_cache  shop_cache       1  100 000  73.0 MB  +33.0 MB'
 has out 'db_server: 8 920 messages wait in one mailbox (process <0.77.0>), long since 2026-11-21 10:00:50'
 has out 'GROWN: memory and binaries, 2026-11-21 10:00:00 to 10:02:00 UTC (2m)'
@@ -457,6 +609,7 @@ has out '      db:query/2  '
 has out 'gen:do_call/4:259 < db:query/2:17 < web:handle/2:41'
 has out '(not seen)'
 has out '(after the request)'
+has out '      db:rows/1 (list comprehension)  '
 has out '~: estimated from samples'
 has out '2026-11-21 10:00:00 to 10:02:00 UTC'
 COLUMNS=80 "$kprof" report -stacks -db "$db" >"$dir/out"
@@ -481,12 +634,25 @@ run 0 report -stacks -db "$db" -form folded
 same 'folded time' "$(awk '{ n += $NF } END { printf "%d", n / 1000 }' "$dir/out")" \
     "$(sql 'select cast(sum(ms) as integer) from tier_stacks')"
 has out 'create;http;database;cowboy_stream_h:request_process/3:306;web:handle/2:41;db:query/2:17;gen:do_call/4:259 '
+has out ';db:query/2:22;db:rows/1 (list comprehension):31 '
+same 'SQL has the name of the compiler' "$(sql "select distinct function from
+    stack_functions where function like '%lc$%'")" "db:'-rows/1-lc\$^0/1-0-'/1"
 run 0 report -stacks -db "$db" -form speedscope
 is_json
 same 'a profile for each type' "$(json '$.profiles[3]')" ''
 same 'its end is the time of all' "$(json '$.profiles[1].endValue')" \
     "$(sql "select cast(sum(ms) * 1000000 as integer) from tier_stacks where
     identity = 'create'")"
+run 0 report -stacks -db "$db" -form pprof
+same 'a profile' "$(gzip -dc <"$dir/out" | grep -ac 'request_type')" 1
+run 2 report -stacks -db "$db" -form pprof -tier templating
+has err 'they go without -tier and -n'
+run 2 report -stacks -db "$db" -form difffolded
+has err 'needs the other side: -versus or -against'
+run 0 report -stacks -db "$db" -form difffolded -since 2026-11-21T10:01 -versus 2026-11-21T10:00,2026-11-21T10:01
+same 'folded time of now' "$(awk '{ n += $NF } END { printf "%d", n / 1000 }' "$dir/out")" \
+    "$(sql "select cast(sum(ms) as integer) from tier_stacks where start >= '2026-11-21T10:01'")"
+same 'of each stack two numbers' "$(grep -cv ' [0-9][0-9]* [0-9][0-9]*$' "$dir/out")" 0
 run 0 report -stacks -db "$db" -tier templating -n 0
 has out 'tpl:render/1:9'
 if grep -q gen_tcp "$dir/out"; then
@@ -504,10 +670,70 @@ run 0 report -stacks -db "$db" -identity 'nosuch*'
 has out 'no request type with sampled stacks matches'
 run 0 report -stacks -db "$db" -since 2026-11-21T11:00
 has out 'add {stacks, {per_second, 20}} to tiers.conf'
+run 0 report -stacks -db "$db" -identity create -against types
+has out 'of these'
+has out 'all functions '
+has out "of these: 2026-11-21 10:00:00 to 10:02:00 UTC (2m), ~$(sql "select
+    sum(requests) from tier_stats where tier = '_total' and identity = 'create'") requests"
+has out 'estimated from samples; 99.9 %'
+has out 'functions not shown: they differ less'
+run 0 report -stacks -db "$db" -since 2026-11-21T10:01 -versus 2026-11-21T10:00,2026-11-21T10:01 -waits -n 0
+has out 'then: 2026-11-21 10:00:00 to 10:01:00 UTC (1m)'
+has out 'db_server:loop/1 '
+has out "requests, $(sql "select
+    sum(samples) from tier_stacks where start >= '2026-11-21T10:01'") samples"
+run 0 report -stacks -db "$db" -node web@a -against nodes -n 0 -tier templating
+has out 'here  other nodes'
+if grep -q 'db:query/2\|db_server' "$dir/out"; then
+	fail 'a wait, or another tier, is compared'
+else
+	pass
+fi
+run 0 report -stacks -db "$db" -node 'web@*' -against nodes
+has out 'other nodes: nothing is stored of this'
+run 0 report -stacks -db "$db" -node web@a -against nodes -json
+is_json
+same 'the other side' "$(json '$.versus.samples')" \
+    "$(sql "select sum(samples) from tier_stacks where node = 'web@b'")"
+run 0 report -stacks -db "$db" -took 15625us -against durations -n 0
+has out 'of these  '
+has out 'db:rows/1 (list comprehension)  database '
+has out 'requests that took over 16 ms (limits are powers of two of a second)'
+has out "; left out: $(sql 'select sum(samples) from tier_stacks where over_ms is
+    null') samples of requests whose duration is not known"
+run 0 report -stacks -db "$db" -took 15625us,1s -json
+is_json
+same 'their samples' "$(json '$.samples')" \
+    "$(sql 'select sum(samples) from tier_stacks where over_ms between 15.6 and 500')"
+same 'their ends' "$(json '$.took.to_ms')" 1000
+run 0 report -stacks -db "$db" -took 10s
+has out 'no sample is of a request of this duration'
+run 0 slow -db "$db" -took 250ms,500ms
+has out '300 ms'
+run 0 slow -db "$db" -took 1s -json
+same 'none' "$(json '$.requests[0]')" ''
+run 2 report -stacks -db "$db" -against durations
+has err '-against durations: -took says which'
+run 2 report -stacks -db "$db" -took 1s,250ms
+has err "-took '1s,250ms': FROM is not less than TO"
+run 2 slow -db "$db" -took soon
+has err "-took 'soon': give FROM,TO as 250ms,1s, or FROM alone"
+run 2 report -db "$db" -took 1s
+has err 'go with -stacks'
+run 2 report -stacks -db "$db" -against nodes
+has err '-against nodes: -node says which'
+run 2 report -stacks -db "$db" -against types
+has err '-against types: -identity says which'
+run 2 report -db "$db" -against types
+has err 'go with -stacks'
+run 2 report -stacks -db "$db" -waits
+has err '-waits goes with -versus or -against'
+run 2 report -stacks -db "$db" -versus -2h,-1h -form folded
+has err 'they go without -form, or with -form difffolded'
 run 2 report -stacks -db "$db" -csv
 has err '-stacks goes with'
 run 2 report -db "$db" -tier http
-has err '-form and -tier go with -stacks'
+has err '-waits go with -stacks'
 run 2 report -stacks -db "$db" -json -n 3
 has err '-json has all stacks'
 
@@ -552,8 +778,55 @@ same 'its window' "$(json '$.windows.start')" 2026-11-21T10:00:00.000Z
 same 'and no other' "$(json '$.windows.n')" 1
 run 0 tree 1 -db "$db"
 has out 'its window: 2026-11-21 10:00:00 to 10:00:10 UTC (10s)'
+for form in chrome speedscope otlp; do
+	run 0 tree 1 -form "$form" -db "$db"
+	is_json
+done
+same 'the id of its trace is the one that -otlp sends' \
+    "$(json '$.resourceSpans[0].scopeSpans[0].spans[1].parentSpanId')" \
+    "$(json '$.resourceSpans[0].scopeSpans[0].spans[0].spanId')"
+run 2 tree 1 -form json -db "$db"
+has err 'choose one of tree,chrome,speedscope,otlp'
+run 2 tree 1 -form otlp -json -db "$db"
+has err '-json is for the tree'
+run 1 tree 99 -form chrome -db "$db"
+has err 'no request 99'
 run 1 tree 99 -db "$db"
 has err 'no request 99'
+# new ones, as they are stored; the copies have no calls
+cp "$db" "$dir/new.db"
+"$kprof" tree new -json -db "$dir/new.db" >"$dir/new" 2>"$dir/err" &
+server=$!
+store() {
+	sqlite3 -cmd ".timeout 9000" "$dir/new.db" "insert into request select max(id) + $1, (select max(id) from run), node_id,
+	    identity_id, start_ns, total_ns, label, null, 1, 1, null from request"
+}
+for _ in $(seq 60); do
+	store 1
+	sleep 0.5
+	[ ! -s "$dir/new" ] || break
+done
+till -s "$dir/new"
+first=$(sed -n '1s/^{"request":\([0-9]*\).*/\1/p' "$dir/new")
+last=$(sqlite3 "$dir/new.db" 'select max(id) from request')
+# two of three are deleted before it looks again
+store 3
+for _ in $(seq 60); do
+	! grep -q "^{\"request\":$((last + 3))," "$dir/new" || break
+	sleep 0.5
+done
+same 'each once, in order' "$(sed 's/^{"request":\([0-9]*\).*/\1/' "$dir/new")" \
+    "$(seq "$first" "$last"; echo $((last + 3)))"
+has err 'deleted before they were read: 2'
+kill "$server"
+wait "$server" 2>/dev/null
+server=''
+# it does not wait for a request to notice that nobody reads
+(timeout 60 "$kprof" tree new -json -db "$dir/new.db"; echo $? >"$dir/status") | true
+till -s "$dir/status"
+same 'the status without a reader' "$(cat "$dir/status")" 0
+run 2 tree new -json -db "$dir/new.db" -db "$db"
+has err 'new is of one database'
 run 2 tree x -db "$db"
 has err "the ID 'x' is not a number"
 run 2 tree -db "$db"
@@ -598,6 +871,23 @@ asked pause
 answer 'ok 7\npaused\n'
 run 0 pause -db "$db" -node 'web@*'
 asked 'pause node=web@*'
+answer 'ok 7\nmarked\n'
+run 0 mark -db "$db" -node 'web@*' 'deploy of 1.4.2, näher an text=x'
+has out marked
+asked 'mark node=web@* text=deploy of 1.4.2, näher an text=x'
+answer 'ok 7\nmarked\n'
+run 0 mark -db "$db" -- "-$(printf '%255s' x)"
+asked "mark text=-$(printf '%255s' x)"
+run 2 mark -db "$db"
+has err 'the TEXT is missing'
+run 2 mark -db "$db" '  '
+has err 'the TEXT is empty'
+run 2 mark -db "$db" "$(printf '%257s' x)"
+has err 'the TEXT is longer than 256 bytes'
+run 2 mark -db "$db" "$(printf 'a\nb')"
+has err 'the TEXT has a control character'
+run 2 mark -db "$db" "$(printf 'a\377')"
+has err 'the TEXT is not UTF-8'
 answer 'ok 0\n'
 run 0 status -db "$db" -json -node b@h
 asked 'status json node=b@h'
@@ -662,6 +952,27 @@ EOF
 run 0 check "$dir/good.conf"
 has out ': ok: 2 tiers, 3 function patterns'
 run 0 check - <"$dir/good.conf"
+cat >"$dir/slo.conf" <<'EOF'
+{tiers, [{web, {web, handle, 2}}, {db, {db, query, '_'}}]}.
+{identity, fun ({web, handle, [_, P]}) when is_binary(P) -> {get, P} end}.
+{slo, [{"get /\"a\\b", 200, 99.9}, {db, 0.5, 90}]}.
+EOF
+run 0 check "$dir/slo.conf"
+has out 'objective: 99.9 % of get /"a\b within 200 ms'
+has out 'objective: 90 % of tier db within 0.5 ms'
+run 0 check "$dir/slo.conf" -json
+is_json
+run 0 check "$dir/slo.conf" -rules
+has out 'kprof_slo_missed_total{objective="get /\"a\\b within 200 ms"}[5m]'
+has out '> 14.4 * 0.001'
+has out '# no SloBurnsFast: more than all would have to miss it'
+same 'alerts' "$(grep -c 'alert: ' "$dir/out")" 3
+run 1 check "$dir/good.conf" -rules
+has err 'has no objectives: {slo, [{"GET /orders", 200, 99.9}]} sets one'
+run 2 check "$dir/slo.conf" -rules -json
+has err '-rules is of a file alone'
+run 0 check "$dir/slo.conf" -json
+same 'an objective' "$(json '$.objectives[1].of') $(json '$.objectives[1].limit_ms')" 'tier 0.5'
 echo '[{web, {web, handle, x}}].' >"$dir/bad.conf"
 run 1 check "$dir/bad.conf"
 has err "$dir/bad.conf:1:"
@@ -746,7 +1057,7 @@ has err 'is there already'
 
 # ---- usage
 
-for c in status report slow tree dump pause resume reload check clear-tokens; do
+for c in status report slow tree dump mark pause resume reload check clear-tokens; do
 	run 0 $c -h
 	has out 'example: kprof '
 	run 2 $c -nonsense

@@ -15,8 +15,10 @@ tests() ->
      {"three targets, and kprofd killed", 60, fun killed/1},
      {"one comes late, one ends, one refuses", 90, fun fates/1},
      {"none is there", 60, fun none/1},
+     {"-wait", 60, fun wait/1},
      {"kept out one by one", 60, fun kept_out/1},
      {"pause, resume and clear-tokens by node", 60, fun by_node/1},
+     {"marks, of kprofd, by node, and by HTTP", 60, fun marks/1},
      {"requests are counted over all, and so told", 60, fun counted/1},
      {"a file of targets", 90, fun file/1},
      {"more than there is room for", 60, fun too_many/1},
@@ -149,6 +151,32 @@ none(T) ->
     S = it:kprofd(T, [], #{args => ["-cluster", name(x), "-match", "other@*"]}),
     it:ended(S, 1, "no such node is registered").
 
+%% Beside a node that begins later, and that does not want it.
+wait(T) ->
+    P = it:kprofd(T, [#{node => name(x)}], #{args => ["-wait"]}),
+    it:saw(P, "warning: cannot connect to '" ++ name(x) ++ "': no such node is registered.*; trying again"),
+    {ok, Waiting} = it:control(P, "status"),
+    says(Waiting, "^target +" ++ name(x) ++ ": (lost|connecting)"),
+    X = target(T, x),
+    all_armed(P, 1),
+    ok = it:call(X, kprof_agent, stop, []),
+    it:saw(P, "stopped in the target"),
+    timer:sleep(2000),
+    it:equal("no agent", gone, it:agent_state(X)),
+    {ok, Stopped} = it:control(P, "status"),
+    says(Stopped, "^target +" ++ name(x) ++ ": failed"),
+    {ok, _} = it:control(P, "resume"),
+    timer:sleep(2000),
+    it:equal("still none", gone, it:agent_state(X)),
+    it:equal("said", <<"what had failed is tried again\n">>, kprof(T, P, ["resume", "-node", "tg_x_*"])),
+    it:until("armed again", fun() -> it:agent_state(X) =:= armed end),
+    it:terminate(P),
+    S = it:kprofd(T, [], #{args => ["-wait", "-cluster", name(z), "-match", "nobody@*"]}),
+    it:saw(S, "the seed cannot be asked .*; trying again"),
+    it:terminate(S),
+    Q = it:kprofd(T, [#{node => name(y)}], #{args => ["-wait", "-duration", "1s"]}),
+    it:ended(Q, 1, "'" ++ name(y) ++ "' was not reached in that time").
+
 %% The last one ends it, with the status that says that nobody wants it.
 kept_out(T) ->
     [A, B] = Targets = [target(T, N) || N <- [a, b]],
@@ -191,6 +219,54 @@ by_node(T) ->
              json(T, Json, "select value ->> 'target', value ->> 'state' from json_each(readfile($1), '$.targets')"
                   " order by 1")),
     it:terminate(P).
+
+%% A mark is in the database when its command has ended.
+marks(T) ->
+    [A, B] = Targets = [target(T, N) || N <- [a, b]],
+    Port = it:free_port(),
+    P = it:kprofd(T, Targets, #{args => ["-http", integer_to_list(Port)]}),
+    all_armed(P, 2),
+    Marks = fun() -> it:sql(P, "select node, text from events where kind = 'mark' order by at, node") end,
+    Begun = erlang:system_time(millisecond),
+    it:equal("kprofd's", <<"marked\n">>, kprof(T, P, ["mark", "deploy of 1.4.2  node=x"])),
+    it:equal("its event", [[<<>>, <<"deploy of 1.4.2  node=x">>]], Marks()),
+    At = it:number(P, "select at_ns / 1000000 from event where kind = 'mark'"),
+    it:check(At >= Begun andalso At =< erlang:system_time(millisecond), "its time: ~b", [At - Begun]),
+    it:equal("of one", <<"marked\n">>, kprof(T, P, ["mark", "b alone", "-node", node_of(B)])),
+    it:equal("of all", {ok, <<"marked\n">>}, it:control(P, "mark node=* text=both")),
+    it:equal("their events",
+             [[list_to_binary(node_of(B)), <<"b alone">>] | [[list_to_binary(node_of(N)), <<"both">>] || N <- [A, B]]],
+             tl(Marks())),
+    it:equal("by HTTP", {200, <<"{\"done\":\"marked\"}\n">>}, post(Port, "text=by+HTTP&node=tg_a_*")),
+    it:equal("its event", [list_to_binary(node_of(A)), <<"by HTTP">>], lists:last(Marks())),
+    {409, _} = post(Port, "text=x&node=nobody@*"),
+    it:saw(P, "mark: deploy of 1.4.2"),
+    it:saw(P, "mark of '" ++ node_of(B) ++ "': b alone"),
+    {error, None} = it:control(P, "mark node=nobody@* text=x"),
+    says(None, "no target matches 'nobody@\\*' \\(kprof status lists them\\)"),
+    [{error, _} = it:control(P, Line)
+     || Line <- ["mark", "mark text=", "mark text=  ", ["mark text=", lists:duplicate(257, $x)], "mark text=a\tb",
+                 "mark text=\xff", "mark json text=x", "dump text=x"]],
+    it:equal("those alone", 5, length(Marks())),
+    it:terminate(P).
+
+%% {Status, Body}
+post(Port, Query) ->
+    Host = "127.0.0.1:" ++ integer_to_list(Port),
+    {ok, S} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}, {packet, http_bin}]),
+    ok = gen_tcp:send(S, ["POST /api/v1/events?", Query, " HTTP/1.1\r\nHost: ", Host, "\r\nOrigin: http://", Host,
+                          "\r\nX-Kprofd: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"]),
+    {ok, {http_response, _, Status, _}} = gen_tcp:recv(S, 0, 10000),
+    {Status, post_body(S)}.
+
+post_body(S) ->
+    case gen_tcp:recv(S, 0, 10000) of
+        {ok, http_eoh} ->
+            ok = inet:setopts(S, [{packet, raw}]),
+            {ok, Body} = gen_tcp:recv(S, 0, 10000),
+            Body;
+        {ok, _} -> post_body(S)
+    end.
 
 %% Neither target alone has so many.
 counted(T) ->

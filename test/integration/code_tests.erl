@@ -17,6 +17,7 @@ tests() ->
      {"a module that takes long to load", 90, fun slow/1},
      {"loaded anew while paused", 60, fun paused/1},
      {"somebody else watches loads", 60, fun others_watch/1},
+     {"modules of tiers that are loaded together", 60, fun together/1},
      {"code that no tier names", 90, fun others/1}].
 
 %% While it is away its functions are missing, and nothing else is.
@@ -206,6 +207,7 @@ others(T) ->
             || N <- lists:seq(10, 26), M <- [list_to_atom(lists:concat(["it_many", N]))]],
     ok = it:call(Target, code, atomic_load, [Many]),
     it:saw(P, "loads: 17 new modules were loaded: it_many10, .*it_many17 and 9 others \\(no tier names them\\)"),
+    is_of_the_first(P, "loads"),
     load(Target, it_late, [{call, 0}, {more, 0}], none),
     load(Target, it_twin, [{call, 0}], none),
     reload(Target, db),
@@ -217,6 +219,29 @@ others(T) ->
              it:sql(P, "select text from events where kind in ('changed', 'loads') and (text like '%it_twin%' or text like '%db%')")),
     it:equal("events of tiers", {1, 0}, {events(P, "reloaded"), events(P, "loaded")}),
     it:audit(Target, Before, [module]).
+
+%% It is reported when there was none for a second, and has the time of the first.
+is_of_the_first(P, Kind) ->
+    Now = os:system_time(millisecond),
+    it:until("it is written", fun() -> events(P, Kind) > 0 end),
+    At = it:number(P, ["select max(e.at_ns) / 1000000 from event e where e.kind = '", Kind, "'"]),
+    it:check(At < Now - 900, "~s is of ~b, and was reported by ~b", [Kind, At, Now]).
+
+%% A deploy is one event, however many modules it loads; the last one is not lost.
+together(T) ->
+    {Target, Before} = target(T),
+    P = it:kprofd(T, Target, #{tiers => "{tiers, [{handle, {requests, handle_request, 2}}, {db, {db, '_', '_'}},\n"
+                                        "         {formatter, {formatter, '_', '_'}}]}.\n{sampling, all}.\n{budget, none}.\n"}),
+    it:armed(P),
+    [reload(Target, M) || M <- [db, formatter, requests, db]],
+    it:saw(P, "reloaded: 3 modules were loaded again: db, formatter, requests; traced again after at most [0-9.]+ ms"),
+    is_of_the_first(P, "reloaded"),
+    reload(Target, db),
+    it:until("it has seen that", fun() -> agent(Target, code_changes) =:= 5 end),
+    it:terminate(P),
+    it:equal("events", 2, events(P, "reloaded")),
+    it:saw(P, "reloaded: module db was loaded again: traced after [0-9.]+ ms"),
+    it:audit(Target, Before, [processes]).
 
 %% ---------------------------------------------------------------- tools ----
 

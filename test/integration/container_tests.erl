@@ -223,7 +223,7 @@ unfit(#{build := Build} = T) ->
          it:equal("files", [], files(Target))
      end || {Bytes, Why} <- [{<<Begin/binary, 22:16/little, End/binary>>, "nor can kprofd send '.*': it is not a library"},
                              {<<Begin/binary, 243:16/little, End/binary>>,
-                              "nor is one sent: it is on .* with gnu, and kprofd's library is for riscv64 with gnu"},
+                              "nor is one sent: it is on .* with linux, and kprofd's library is for riscv64 with linux"},
                              {binary:part(Whole, 0, 4096), "nor can kprofd send '.*': its end is missing"},
                              {Other, "nor the one that was sent: /tmp: .*does not match"},
                              {<<"#!/bin/sh\n">>, "nor can kprofd send '.*': it is not a library"}]],

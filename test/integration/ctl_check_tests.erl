@@ -11,6 +11,8 @@ tests() ->
     [{"a good file, and the profile goes on", 60, fun good/1},
      {"what a check without -control prints", 60, fun same/1},
      {"a file with a warning, and one with errors", 60, fun bad/1},
+     {"answers for programs", 60, fun json/1},
+     {"objectives of types that nobody has", 60, fun objectives/1},
      {"a kprofd that is busy", 60, fun busy/1},
      {"whoever asks goes away", 60, fun gone/1},
      {"many go away", 120, fun many_gone/1},
@@ -71,6 +73,40 @@ bad(T) ->
     it:equal("armed", Was, armed(Target)),
     it:terminate(P),
     left(Target, Before).
+
+%% Each line of standard output is one object; it was the table for people.
+json(T) ->
+    {Target, _, P} = profile(T, request, 50),
+    {0, Out, <<>>} = ask(T, P, Target, ?GOOD, ["-for", "1s", "-json"]),
+    [says(Line, "^{.*}$") || Line <- binary:split(Out, <<"\n">>, [global, trim])],
+    says(Out, ["^{\"target\":\"", maps:get(node, Target), "\",\"functions\":\\["]),
+    says(Out, "{\"function\":\"it_check:request/2\",\"calls_per_s\":(19|20|21),\"as\":\"entry\",\"optional\":false,\"tiers\":\\[\\]}"),
+    says(Out, "\"tiers\":\\[\"item\"\\]}"),
+    says(Out, ",\"events_per_s\":[0-9.]+,\"scheduler_percent\":[0-9.]+,\"counted_only\":true}$"),
+    says(Out, "^{\"ok\":true,\"warnings\":0}\n\\z"),
+    it:terminate(P),
+    {0, _, Q} = it:run_kprofd(T, Target, #{tiers => ?GOOD, args => ["-check", "-json"]}),
+    says(it:output(Q), ",\"counted_only\":false}$"),
+    says(it:output(Q), "^{\"ok\":true,\"warnings\":0}\n\\z").
+
+%% A type that the fun makes of an argument was believed, whatever its name.
+objectives(T) ->
+    Identity = "{identity, fun({it_check, request, [#{method := M}, _]}) -> M end}.\n",
+    Target = it:target(T, #{kind => plain}),
+    {module, it_check} = it:call(Target, code, ensure_loaded, [it_check]),
+    _ = it:call(Target, it_check, start, [request, 50]),
+    P = it:kprofd(T, Target, #{tiers => [?GOOD, Identity, "{sampling, all}.\n{budget, none}.\n", it:calm()]}),
+    it:armed(P),
+    it:until("some are stored", fun() -> it:requests(P) > 20 end),
+    [[Type] | _] = it:sql(P, "select name from identity where name not like '\\_%' escape '\\'"),
+    Slo = fun(Names) -> [?GOOD, Identity, "{slo, [", lists:join(", ", [["{\"", N, "\", 100, 99}"] || N <- Names]), "]}.\n"] end,
+    {0, Out, Err} = ask(T, P, Target, Slo([Type, [Type, "x"], "GET /orders"]), ["-for", "300ms"]),
+    says(Err, ["asked.conf:4:[0-9]+: warning: the objective '", Type, "x within 100 ms' is of a type that none of the "
+               "requests that are measured has had: did you mean '", Type, "'\\?"]),
+    says(Err, "the objective 'GET /orders within 100 ms' is of a type that none .* has had so far"),
+    says_not(Err, ["'", Type, " within"]),
+    says(Out, "^ok, 2 warnings\n\\z"),
+    it:terminate(P).
 
 %% A second check and a reload are refused; SIGHUP goes first.
 busy(T) ->

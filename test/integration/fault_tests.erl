@@ -470,9 +470,9 @@ loads(T, Mods) ->
          Calls = code_tests:agent(Target, entry_calls),
          it:until("requests come", fun() -> code_tests:agent(Target, entry_calls) > Calls + 20 end)
      end || I <- lists:seq(1, N), M <- Mods],
+    it:equal("loads seen", N * length(Mods), code_tests:agent(Target, code_changes)),
     ends(P, Load),
     it:equal("attached once", 1, it:number(P, "select count(*) from events where kind = 'attach'")),
-    it:equal("loads seen", N * length(Mods), it:number(P, "select count(*) from events where kind = 'reloaded'")),
     it_audit:ends(Target, Mark),
     it_audit:database(P),
     [[Gap]] = it:sql(P, "select text from events where kind = 'reloaded' order by length(text) desc limit 1"),

@@ -9,7 +9,7 @@
         " {wait, {it_pauser, wait, 0}}, {compute, {it_pauser, compute, 0}},"
         " {call_below, {it_pauser, call_below, 0}}, {below, {it_pauser, below, 0}}, {bare, {it_pauser, bare, 0}}]}.\n"
         "{identity, fun ({it_pauser, handle, [W]}) -> W end}.\n"
-        "{sampling, all}.\n{budget, none}.\n").
+        "{sampling, all}.\n{budget, none}.\n{slow_ms, 0}.\n").
 
 tests() ->
     [{"figures by tier are the application's own", 120, fun figures/1},
@@ -68,8 +68,9 @@ figures(T) ->
     it:assembled(P, 80 + Waits0),
     it:terminate(P),
     it:audit(Target, Before),
-    it:equal("losses", #{}, maps:without([tree], it:lost(P))),
+    it:equal("losses", #{}, it:lost(P)),
     Rows = rows(P),
+    it:equal("what the calls of all requests have", maps:without(["_total", "bare"], Rows), call_rows(P)),
     [it:check(Gc >= 0 andalso Out >= 0 andalso Gc + Out =< Self, "~s: ~b + ~b in ~b ns", [Tier, Gc, Out, Self])
      || {Tier, {Self, Gc, Out}} <- maps:to_list(Rows), Tier =/= "_total"],
     %% All that the layer does is to collect garbage; where that is done on another
@@ -110,6 +111,13 @@ rows(P) ->
                                      " join tier t on t.id = s.tier_id join identity i on i.id = s.identity_id"
                                      " where i.name = '_total' group by t.id")]).
 
+%% The same by kept requests, which all of them are.
+call_rows(P) ->
+    maps:from_list([{binary_to_list(Tier), {int(Self), int(Gc), int(Out)}}
+                    || [Tier, Self, Gc, Out]
+                           <- it:sql(P, "select t.name, sum(c.self_ns), sum(c.gc_ns), sum(c.out_ns) from call c"
+                                     " join tier t on t.id = c.tier_id group by t.id")]).
+
 int(<<>>) -> null;
 int(B) -> binary_to_integer(B).
 
@@ -121,7 +129,9 @@ either(T) ->
          it:assembled(P, 1),
          it:terminate(P),
          #{"wait" := {_, Gc, Out}} = rows(P),
-         it:equal(Text, {HasGc, HasOut}, {Gc =/= null, Out =/= null})
+         it:equal(Text, {HasGc, HasOut}, {Gc =/= null, Out =/= null}),
+         #{"wait" := {_, CallGc, CallOut}} = call_rows(P),
+         it:equal("of calls", {HasGc, HasOut}, {CallGc =/= null, CallOut =/= null})
      end || {Text, Flag, HasGc, HasOut} <- [{gc(Target), garbage_collection, true, false},
                                            {"{scheduling, true}.\n", running, false, true}]].
 
@@ -134,6 +144,7 @@ off(T) ->
     it:terminate(P),
     #{"wait" := Row} = rows(P),
     it:equal("columns", {null, null}, {element(2, Row), element(3, Row)}),
+    it:equal("of calls", Row, maps:get("wait", call_rows(P))),
     it:equal("view", 0, it:number(P, "select count(*) from pause_stats")).
 
 %% With it at work, and then not.

@@ -238,6 +238,10 @@ gate(T) ->
     Lost = maps:get(crossed, it:losses(P), 0),
     same(P, Truth, Found#{{admit, gate} => maps:get({admit, gate}, Found, 0) + Lost}),
     it:check(Lost > 0, "something is lost"),
+    {0, Json, _} = it_kprof:kprof(T, ["report", "-json", "-db", it:db(P)]),
+    {match, Missing} = re:run(Json, "\"missing\":\\[([^]]*)\\]", [{capture, all_but_first, list}]),
+    it:equal(Missing, match, re:run(Missing, ["^\\{\"tier\":\"admit\"[^{]*\"missed_calls\":", integer_to_list(Lost), "\\}$"],
+                                    [{capture, none}])),
     {note, io_lib:format("~b of ~b lost", [Lost, maps:get({admit, gate}, Truth)])}.
 
 %% Each type has its own calls, whatever the others do; only those of the state machine

@@ -45,7 +45,7 @@ lost(T) ->
     _ = it:call(Target, erlang, node, []),
     {ok, _} = it:control(P, "pause"),
     it:terminate(P),
-    in_order(P, ["done: 0 requests in [0-9]+ s, 1 request cut off: tracing was paused, by overload or kprof pause "
+    in_order(P, ["done: 0 requests in [0-9]+ s, 1 request cut off: tracing was paused, by overload, kprof pause or a trace of one request "
                  "\\(tripped\\), and 1 other loss\\. See: "]).
 
 uncalled(T) ->

@@ -23,7 +23,8 @@ tests() ->
      {"while paused", 60, fun paused/1},
      {"while tripped", 60, fun tripped/1},
      {"many at once, and many in a row", 60, fun many/1},
-     {"SIGHUP", 60, fun hangup/1}].
+     {"SIGHUP", 60, fun hangup/1},
+     {"the dashboard's certificate", 60, fun certificate/1}].
 
 %% The entry and the database are the same; parsing goes, accounting comes.
 difference(T) ->
@@ -319,6 +320,39 @@ format() -> "{formatter, {formatter, format_response, 1}}".
 identity_fun(Name) ->
     ["{identity, fun({requests, handle_request, [Op, _]}) when is_atom(Op) -> ", Name,
      "; (_) -> undefined end}.\n"].
+
+%% One that was renewed is shown to who connects then; one that is not good is not, and
+%% kprof and the log say why.
+certificate(T) ->
+    {ok, _} = application:ensure_all_started(ssl),
+    [it_certs:leaf(T, Name, #{}) || Name <- ["page", "page2", "page3"]],
+    Port = it:free_port(),
+    File = it_certs:here(T, "page.pem"),
+    it:write(T, "tiers1.conf", tiers([db()])),
+    P = it:kprofd(T, it:target(T), #{args => ["-http", integer_to_list(Port), "-http-tls-cert", File,
+                                              "-http-tls-key", it_certs:here(T, "page.key")]}),
+    it:armed(P),
+    First = shown(Port),
+    it_certs:put(T, "page2", "page"),
+    it:equal("before the reload", First, shown(Port)),
+    {0, _} = kprof(T, P),
+    Second = shown(Port),
+    it:check(Second =/= First, "the renewed one"),
+    ok = file:write_file(File, "none"),
+    {0, Said} = kprof(T, P),
+    says(Said, "no certificate in PEM format in '.*page.pem' \\(see -http-tls-cert\\); the certificate before it stays"),
+    it:saw(P, "warning: there is no certificate in PEM format"),
+    it:equal("after one that is not good", Second, shown(Port)),
+    it_certs:put(T, "page3", "page"),
+    it:signal(P, "HUP"),
+    it:until("that of SIGHUP", fun() -> not lists:member(shown(Port), [First, Second]) end),
+    it:terminate(P).
+
+shown(Port) ->
+    {ok, S} = ssl:connect("127.0.0.1", Port, [{verify, verify_none}]),
+    {ok, Der} = ssl:peercert(S),
+    ssl:close(S),
+    Der.
 
 %% kprofd reads the file that it was started with.
 reload(T, P, Text) ->

@@ -158,10 +158,11 @@ percents(T, Target, Sampling) ->
                     [multiline]) =/= nomatch, "the cost in ~ts", [Text]),
     it:terminate(P),
     it:balance(P),
-    Event = case it:is_native() of true -> "300"; false -> "800" end,
+    Event = case it:is_native() of true -> "250"; false -> "1000" end,
     it:equal("it is the sum of its parts", [],
-             it:sql(P, "select * from cost where cost_ns <> events * " ++ Event ++
-                        " + armed_calls * 600 + scheduled * 250 + sampled * 17000 + agent_ns")),
+             it:sql(P, "select * from cost where cost_ns not between events * " ++ Event ++
+                        " + armed_calls * 350 + scheduled * 130 + agent_ns and events * " ++ Event ++
+                        " + armed_calls * 350 + scheduled * 280 + agent_ns")),
     it:check(it:number(P, "select min(sum(scheduled), sum(sampled)) from cost") > 0, "all parts are there"),
     Agent = it:number(P, "select sum(agent_ns) / sum(events) from cost"),
     it:check(Agent > 0, "time of the agent's own for an event: ~b ns", [Agent]),

@@ -9,16 +9,19 @@
 
 -define(TYPES, [fast, slow, hop]).
 -define(SLICES, "{sampling, {slices, 4}}.\n").
+-define(ALWAYS, "{slow, always}.\n").
 
 tests() ->
-    [{lists:concat(["a pool: ", Kind, ", ", N, " clients"]), 90, fun(T) -> pool(T, Kind, N) end}
-     || {Kind, N} <- [{own, 12}, {poolboy, 60}]]
+    [{lists:concat(["a pool: ", Kind, ", ", N, " clients", What]), 90, fun(T) -> pool(T, Kind, N, ?SLICES ++ Slow) end}
+     || {Kind, N, What, Slow} <- [{own, 12, "", []}, {poolboy, 60, "", []}, {own, 24, ", the others timed", ?ALWAYS}]]
         ++ [{"nothing is armed between them", 60, fun rests/1},
             {"a pause, a reload, another sampling", 120, fun commands/1},
             {"requests longer than a slice", 90, fun long/1},
+            {"slow requests between them", 120, fun always/1},
             {"an overload", 90, fun overload/1},
             {"requests of two nodes", 90, fun nodes/1},
             {"auto: where all would cost too much", 120, fun auto/1},
+            {"a check of another file counts between them", 90, fun check/1},
             {"kill -9 of kprofd and of the agent", 120, fun killed/1}].
 
 tiers(Sampling) ->
@@ -42,9 +45,9 @@ loaded(Target, Kind, Clients) ->
 
 %% What a type calls in each request is what was measured, but at the edges of slices, where some
 %% wait for a worker that a request without a token gives back.
-pool(T, Kind, Clients) ->
+pool(T, Kind, Clients, Slices) ->
     Target = loaded(it:target(T, #{kind => plain}), Kind, Clients),
-    P = start(T, Target, tiers([?SLICES, none()])),
+    P = start(T, Target, tiers([Slices, none()])),
     it:until("some slices", fun() -> slices(P) >= 8 end),
     it:terminate(P),
     Truth = it:call(Target, it_pool, stop, []),
@@ -177,6 +180,46 @@ long(T) ->
                                                     " on i.id = s.identity_id where i.name = '9000'")),
     {note, io_lib:format("1.5 s: ~s ns; losses ~0p", [Mean, it:losses(P)])}.
 
+%% With {slow, always} nearly all are kept, long ones too, which slices and their ends meet; those
+%% between slices stand for none in other figures.
+always(T) ->
+    Target = it:target(T, #{kind => plain}),
+    P = start(T, Target, ["{tiers, [{hold, {slices_tests, hold, 1}}, {sleep, {timer, sleep, 1}}]}.\n"
+                          "{entry, {slices_tests, hold, 1}}.\n"
+                          "{identity, fun ({slices_tests, hold, [Ms]}) -> Ms end}.\n",
+                          ?SLICES, ?ALWAYS, none(), "{slow_ms, 100}. {hot_share, none}.\n", it:calm()]),
+    it:until("the entry alone is armed",
+             fun() -> it:call(Target, ?MODULE, armed_there, [[{?MODULE, hold, 1}, {timer, sleep, 1}]])
+                          =:= {[{?MODULE, hold, 1}], flagged(Target), [0]} end),
+    Made = [{"200", 20, 200, 600}, {"3000", 400, 3000, 30}, {"5", 10, 5, 600}],
+    [it:call(Target, ?MODULE, holds, [N, Each, Ms]) || {_, Each, Ms, N} <- Made],
+    it:until("the last ones are kept", fun() -> slow(P, "3000", "weight = 0") + slow(P, "3000", "weight > 0") >= 28 end),
+    timer:sleep(4000),
+    K = it:start(T, "kprof", [it:build(T) ++ "/kprof", "slow", "-db", it:db(P)], []),
+    it:equal("kprof slow ends", 0, it:exited(K)),
+    it_kprof:says(it:output(K), " requests whose time is known, which are [0-9.]+ % of all 1.{1,3}230"),
+    it_kprof:says(it:output(K), " -\n"),
+    it_kprof:says(it:output(K), "- calls: outside of slices of time, so tiers were not traced"),
+    it:terminate(P),
+    _ = it:balance(P),
+    Kept = [{Type, slow(P, Type, "1"), slow(P, Type, "weight = 0"), N} || {Type, _, Ms, N} <- Made, Ms >= 100],
+    [it:check(10 * All > 9 * N andalso Outside > N div 4, "~s: ~b of ~b, ~b of them between slices", [Type, All, N, Outside])
+     || {Type, All, Outside, N} <- Kept],
+    it:equal("none is too short", [], it:sql(P, "select identity, total_ms from slow_requests where total_ms < cast(identity as integer)"
+                                             " or total_ms > cast(identity as integer) + 1500 or (weight = 0) <> (calls = 1)")),
+    %% All of it was shown as the entry's own time.
+    it:equal("self times of those whose tiers were not traced", 0,
+             it:number(P, "select count(*) from request q left join request_time t on t.request_id = q.id"
+                       " left join call c on c.request_id = q.id where q.weight = 0"
+                       " and (t.self_ns is not null or c.self_ns is not null)")),
+    {note, io_lib:format("{Type, Kept, BetweenSlices, Made}: ~0p; losses ~0p", [Kept, it:losses(P)])}.
+
+flagged(Target) ->
+    element(2, it:call(Target, ?MODULE, armed_there, [[]])).
+
+slow(P, Type, Which) ->
+    it:number(P, ["select count(*) from slow_requests where identity = '", Type, "' and ", Which]).
+
 %% Slices begin again after the pause.
 overload(T) ->
     Target = loaded(it:target(T, #{kind => plain}), own, 12),
@@ -230,13 +273,41 @@ auto(T) ->
     it:terminate(P),
     it:balance(P).
 
+%% Slices that began and ended while it counted took tiers' counters with them, so that it said less
+%% or nothing of them; the entry has its own all the time.
+check(T) ->
+    Target = loaded(it:target(T, #{kind => plain}), own, 6),
+    P = start(T, Target, tiers([?SLICES, none()])),
+    goes_on(P),
+    File = it:write(T, "asked.conf", tiers("{sampling, all}.\n")),
+    Apart = [X || N <- lists:seq(1, 4), X <- apart(T, P, File, N)],
+    it:equal("calls a request that are apart from what requests make", [], Apart),
+    goes_on(P),
+    it:terminate(P),
+    ok = it:call(Target, it_pool, halt, []),
+    it:balance(P).
+
+apart(T, P, File, N) ->
+    K = it:start(T, lists:concat(["check", N]), [it:build(T) ++ "/kprof", "check", File, "-control",
+                                                 maps:get(control, P), "-for", "1500ms"], []),
+    it:equal("it ends", 0, it:exited(K)),
+    Rate = fun(F) ->
+                   {match, [R]} = re:run(it:output(K), ["^it_pool:", F, " +([0-9?]+) "], [multiline, {capture, [1], binary}]),
+                   R
+           end,
+    Requests = binary_to_integer(Rate("request/1")),
+    %% types come in turn
+    Due = [{"query/2", 2.0}, {"render/1", 1.0}, {"fetch/1", 2 / 3}],
+    [{F, R, Requests} || {F, Each} <- Due, R <- [Rate(F)],
+                         R =:= <<"?">> orelse abs(binary_to_integer(R) / Requests - Each) > 0.1 * Each].
+
 says_all(P) ->
     {ok, Text} = it:control(P, "status"),
     re:run(Text, "^sampling +every request$", [multiline, {capture, none}]) =:= match.
 
 killed(T) ->
     Target = loaded(it:target(T, #{kind => plain}), own, 6),
-    P = start(T, Target, tiers([?SLICES, none()])),
+    P = start(T, Target, tiers([?SLICES, ?ALWAYS, none()])),
     goes_on(P),
     it:do(Target, fun() -> exit(whereis(kprof_agent), kill), ok end),
     goes_on(P),

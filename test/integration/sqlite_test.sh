@@ -75,6 +75,52 @@ for q in 0.01 0.5 0.9 0.99 0.999 1; do
 	    sum(kprof_count(h) = n) from ours join brute using (tier)")" '6|6|6'
 done
 
+same 'the standard deviation of what was measured' "$(sql "
+    with brute as (select tier, sqrt(sum(weight * 1.0 * ns * ns) / sum(weight) -
+    pow(sum(weight * 1.0 * ns) / sum(weight), 2)) sd from raw group by tier),
+    ours as (select t.name tier, kprof_merge(hist) h from stat s
+    join tier t on t.id = s.tier_id where s.identity_id =
+    (select id from identity where name = '_total') group by 1)
+    select count(*), sum(abs(kprof_stddev(h) - sd) <= 0.02 * sd)
+    from ours join brute using (tier)")" '6|6'
+
+# ---- how sure they are: as the client has it where calls are not so few that how these
+# differ decides there
+
+within="kprof_within(start_ns, end_ns, s.requests, w_requests, w_total_ns, w_timed)"
+of="from stat s join time_window w on w.id = s.window_id join tier t on t.id = s.tier_id
+    join identity i on i.id = s.identity_id"
+same 'intervals of means' "$(sql "select group_concat(v) from (select printf('%s %s %.3f',
+    t.name, i.name, $within) v $of where t.name in ('_total', 'http', 'database')
+    and i.name in ('_total', 'create', 'undefined', 'update')
+    group by t.name, i.name order by 1)")" \
+    "$(sqlite3 :memory: "select group_concat(v) from (select printf('%s %s %.3f',
+    t.value ->> '\$.tier', r.value ->> '\$.identity', (t.value ->> '\$.intervals.mean_ms[1]')
+    / (t.value ->> '\$.mean_ms') - 1) v from json_each(readfile('$dir/json'), '\$.rows') r,
+    json_each(r.value, '\$.tiers') t
+    where t.value ->> '\$.tier' in ('_total', 'http', 'database')
+    and r.value ->> '\$.identity' in ('_total', 'create', 'undefined', 'update') order by 1)")"
+same 'and of the number of requests' "$(sql "select printf('%.3f', kprof_within(start_ns,
+    end_ns, s.requests, w_requests, w_requests, end_ns - start_ns)) $of
+    where t.name = '_total' and i.name = 'create'")" \
+    "$(sqlite3 :memory: "select printf('%.3f', (t ->> '\$.intervals.requests[1]') /
+    (t ->> '\$.requests') - 1) from (select value ->> '\$.tiers[0]' t
+    from json_each(readfile('$dir/json'), '\$.rows')
+    where value ->> '\$.identity' = 'create')")"
+same 'none of all, of few, of two windows, of no time, of nothing' "$(sql "select
+    max(v) is null from (
+    select $within v $of where i.name = '_total' and w_requests = s.requests
+    group by t.name union all
+    select $within $of where i.name = 'create' and start_ns > 1795255310000000000
+    union all select $within $of where i.name = '_total'
+    and start_ns >= 1795255300000000000 union all
+    select kprof_within(start_ns, start_ns, s.requests, w_requests, w_total_ns, w_timed) $of
+    union all select kprof_within(0, 0, null, 0, 0, 0))")" 1
+same 'what is far or wrong does no harm' "$(sql "select count(*) from (select
+    kprof_within(9223372036854775807 - start_ns * 9, end_ns, 100, 1e300, -1e300, 'x') $of
+    union all select kprof_within(-9223372036854775807 - 1, 9223372036854775807, 40, 80,
+    calls, calls) from stat)")" 2
+
 # ---- nothing, NULL and nonsense
 
 same 'no rows' "$(sql 'select kprof_merge(hist) is null from stat where 0')" 1
@@ -104,7 +150,7 @@ page_sql 'create temp view cells' |
 same 'the recipes with the extension' \
     "$(LD_PRELOAD=$preload sqlite3 -separator ' <> ' \
     -cmd ".load $b/kprof_sqlite" "$db" \
-    <"$dir/with.sql" 2>&1 | awk -F' <> ' '{ n[NF]++ } END { print n[7], n[3] }')" \
+    <"$dir/with.sql" 2>&1 | awk -F' <> ' '{ n[NF]++ } END { print n[9], n[3] }')" \
     '42 25'
 same 'the moving percentile, at its end' "$(sql "$(sed -n '1,/^  join id/p' \
     "$dir/with.sql")

@@ -22,6 +22,7 @@ tests() ->
      {"whose memory grows: processes, tables and binaries", 90, fun memory/1},
      {"nothing is walked through without stacks", 60, fun no_walk/1},
      {"flight -stacks of requests that hang", 60, fun hangs/1},
+     {"slow requests against fast ones", 120, fun slow_fast/1},
      {"flight -stacks shows no request the stack of another", 120, fun own_stacks/1}].
 
 %% ------------------------------------------------- through the agent alone ----
@@ -83,9 +84,12 @@ tier(What) -> _ = work(What), ok.
 work({wait, Ms}) -> receive after Ms -> ok end;
 work({call, Server}) -> gen_server:call(Server, wait);
 work({run, Ms}) -> runs(now_ms() + Ms);
+work({slow, Ms}) -> runs(now_ms() + 2), only_slow(now_ms() + Ms);
 work({collect, Ms}) -> collects([[N] || N <- lists:seq(1, 1000000)], now_ms() + Ms).
 
 runs(Until) -> now_ms() >= Until orelse begin _ = lists:seq(1, 100), runs(Until) end.
+
+only_slow(Until) -> now_ms() >= Until orelse begin _ = lists:seq(1, 100), only_slow(Until) end.
 
 collects(Much, Until) ->
     erlang:garbage_collect(),
@@ -375,6 +379,34 @@ hangs(T) ->
     {ok, Paused} = it:control(P, "flight stacks"),
     it:check(re:run(Paused, "tracing is off there: paused") =/= nomatch, "~ts", [Paused]),
     it:terminate(P).
+
+%% One request in ten is slow, by a function that the others do not run.
+slow_fast(T) ->
+    Target = it:target(T),
+    P = kprofd(T, Target, "{sampling, all}.\n{budget, none}.\n{stacks, [{per_second, 200}, {percent, 10}]}.\n"),
+    it:do(Target, fun() ->
+                          [?MODULE:request(case N rem 10 of 0 -> {slow, 40}; _ -> {run, 2} end) || N <- lists:seq(1, 600)],
+                          ok
+                  end),
+    it:assembled(P, 600),
+    it:terminate(P),
+    it:equal("requests, all with an end", 600,
+             it:number(P, "select sum(requests) - sum(unfinished) from tier_stats where tier = '_total'"
+                       " and identity <> '_total'")),
+    %% A fast one that had to wait for a processor may have taken as long.
+    Args = ["report", "-stacks", "-db", it:db(P), "-took", "20ms", "-against", "durations"],
+    {0, Json, _} = it_kprof:kprof(T, Args ++ ["-json"]),
+    {match, [Slow, Fast]} = re:run(Json, "\"_total\",\"requests\":([0-9]+).*\"_total\",\"requests\":([0-9]+)",
+                                   [{capture, all_but_first, list}]),
+    it:equal("both sides", 600, list_to_integer(Slow) + list_to_integer(Fast)),
+    it:check(list_to_integer(Slow) >= 60 andalso list_to_integer(Slow) < 600, "~s slow ones", [Slow]),
+    it:equal("samples of it in fast requests", 0,
+             it:number(P, "select count(*) from tier_stacks where frames like '%stacks_tests:only_slow/1%'"
+                       " and over_ms < 15")),
+    {0, Text, _} = it_kprof:kprof(T, Args),
+    [it:check(re:run(Text, Re, [multiline]) =/= nomatch, "~s in ~ts", [Re, Text])
+     || Re <- ["^stacks_tests:only_slow/1 +work +~[0-9]+ ms +~0 +~\\+[0-9]+ ms",
+               "requests that took over 16 ms", "^of these: .*, ~" ++ Slow ++ " requests"]].
 
 %% A client makes one request after the other, of two kinds by turns. While the list waited for the
 %% stacks of its processes, they went on to the next request, and its stack stood below the first.

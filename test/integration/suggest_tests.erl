@@ -165,7 +165,7 @@ yes(#{build := Build, cookie := Cookie} = T) ->
     says(Usage, "no tiers.conf given: -tiers FILE is needed \\(kprof suggest -target NODE proposes one, -propose takes that\\)"),
     {0, Out, Err} = Run("yes", ["-propose", "-duration", "2s"]),
     says(Out, "\\{entry, \\{requests, handle_request, 2\\}\\}"),
-    says(Err, "done: .* requests in"),
+    says(Err, "done: .* requests .*in [0-9]+ s"),
     {1, _, Again} = Run("again", ["-yes"]),
     says(Again, "^kprofd: -yes is called -propose now$"),
     says(Again, "no -tiers given, and '.*\\.tiers\\.conf' is there already: use it \\(-tiers "),

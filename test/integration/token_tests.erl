@@ -401,7 +401,7 @@ lost(T) ->
     {Text, Json, Csv} = reported(T, Target, "{one_in, 3}", fun() -> Run(4, 250) end),
     has(Text, "render !"),
     has(Text, "^! render: 0\\.[0-9]+ calls per request.*, where the VM counted 1.000, 1\\.00 per request; about 0\\.[0-9]+ per"
-        " request lost their token: "),
+        " request are missing: "),
     has(Json, "\"missing\":\\[{\"tier\":\"render\",\"counted_calls\":1000,\"counted_requests\":1000,\"calls\":[0-9]+,"
         "\"async_calls\":[0-9]+,\"missed_calls\":[1-9]"),
     has(Csv, ",_total,render,.*,1000,[1-9][0-9]*,1,"),

@@ -154,7 +154,7 @@ begins(T) ->
 
 %% {Request => [{Node, Function, HowOften}]}, of what processes last worked for.
 calls(Out) ->
-    {match, Rows} = re:run(Out, "^-?[0-9]+ ([^ ]+) (<[0-9.]+>) (request|call) (?:it_layers:)?([a-z0-9][^: \n]*)(?: |$)",
+    {match, Rows} = re:run(Out, "^-?[0-9]+ ([^ ]+) (<[0-9.]+>) (request|call) (?:it_layers:)?([a-z0-9][^: \n]*)(?: by|$)",
                            [multiline, global, {capture, all_but_first, list}]),
     Of = fun([Node, P, "request", N], {Found, At}) ->
                  {Found, At#{{Node, P} => list_to_integer(N)}};

@@ -66,7 +66,8 @@ same 'what is packaged beyond that' "$(comm -13 "$dir/wanted" "$dir/packaged" |
 /etc/logrotate.d/kprofd
 /usr/share/doc/kprofd/changelog.gz
 /usr/share/doc/kprofd/copyright
-/usr/share/doc/kprofd/copyright.dygraphs"
+/usr/share/doc/kprofd/copyright.dygraphs
+/usr/share/lintian/overrides/kprofd"
 
 # A root with what the packages depend on, and no more, beside a node's Erlang.
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")

@@ -123,9 +123,9 @@ same 'kprofd: signals' \
     grep -oE 'SIG[A-Z]+' | words)"
 same 'kprofd: events of the log' \
     "$(section "$dir/kprofd.8" LOG | sed '1,/The events are:/d' |
-    sed -n 's/^     \([a-z_]*\)  .*/\1/p' | words)" \
-    "$(find src/daemon src/agent -name '*.c' -exec cat {} + | tr '\n' ' ' |
-    grep -oE '(log_(debug|info|warn|error)\(|\.event = [^",]*|(notice|agent_report|target_report)\((a|t|ctx), )"[a-z_]+"( : "[a-z_]+")?' |
+    sed -nE 's/^     ([a-z_]+)(  .*)?$/\1/p' | words)" \
+    "$({ find src/daemon src/agent -name '*.c' -exec cat {} +; cat src/export/push.c; } | tr '\n' ' ' |
+    grep -oE '(\[PUSH_[A-Z_]+\] = \{ |log_(debug|info|warn|error)\(|\.event = [^",]*|(notice|agent_report|target_report)\((a|t|ctx), )"[a-z_]+"( : "[a-z_]+")?' |
     grep -oE '"[a-z_]+"' | tr -d '"' | words)"
 
 # Each message of DIAGNOSTICS is one that the program has; "..." stands for what it

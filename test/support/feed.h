@@ -46,6 +46,7 @@ struct feed {
 	uint32_t unbounded, unbounded_line;	/* warnings; the last one's */
 	bool unbounded_label;	/* the last was of the label fun */
 	kp_dur_ns queued;	/* of the last request; -1: not known */
+	char traceparent[KP_TRACEPARENT];	/* its */
 	kp_dur_ns clock[FEED_NODES];	/* of each, less that of node 0 */
 	bool joined[FEED_NODES];
 	const char *identity;	/* an atom for the next events, or NULL */
@@ -85,7 +86,10 @@ feed_on_request(void *ctx, const struct kp_request *rq)
 	f->closed++;
 	f->expired += rq->expired;
 	f->queued = rq->was_queued ? rq->queued : -1;
-	kp_buf_printf(&f->text, "#%llu%s %s", (unsigned long long)rq->label,
+	memcpy(f->traceparent, rq->traceparent, sizeof(f->traceparent));
+	/* One without a token has a label that no token has. */
+	kp_buf_printf(&f->text, "#%llu%s %s",
+	    rq->weight > 0 ? (unsigned long long)rq->label : 0,
 	    rq->expired ? " expired" : "", kp_outcome_name(rq->outcome));
 	if (rq->parent_label != 0)
 		kp_buf_printf(&f->text, " in #%llu",
@@ -122,8 +126,12 @@ feed_on_late(void *ctx, const struct kp_late_call *c)
 {
 	struct feed *f = ctx;
 
-	kp_buf_str(&f->text, "late ");
+	kp_buf_str(&f->text, c->crossed ? "crossed " : "late ");
 	feed_put_fn(f, c->fn);
+	if (c->crossed) {
+		kp_buf_printf(&f->text, " %u\n", c->weight);
+		return;
+	}
 	if (c->node != 0)
 		kp_buf_printf(&f->text, "@%u", c->node);
 	kp_buf_printf(&f->text, " %g-", feed_ms(c->start - f->clock[c->node]));

@@ -445,8 +445,16 @@ void
 figures_handed_late(const struct kp_requests *rs, const struct kp_late_call *c)
 {
 	struct fig_call call = figures_late_call(rs, c);
+	struct kp_cell *total;
 
-	figures_late(kp_requests_identity(rs, c->identity), c->weight, &call);
+	for (size_t t = 0; c->crossed && t < fig.conf->ntiers; t++)
+		if (call.tiers >> t & 1) {
+			total = cell(c->node, (int)t, "_total");
+			total->strayed++;
+			total->missed += c->weight;
+		}
+	if (!c->crossed)
+		figures_late(kp_requests_identity(rs, c->identity), c->weight, &call);
 }
 
 /* ---- comparing ---- */
@@ -490,6 +498,13 @@ cell_compare(const struct kp_cell *got, const struct kp_cell *want,
 	same(got, want, "max", got->max, want->max, seed);
 	same(got, want, "hist.count", (int64_t)got->hist.count,
 	    (int64_t)want->w_timed, seed);
+	/* Of crossed calls; where sampling mixes requests, of others, too. */
+	if (kp_sampling_mixes(&fig.conf->sampling))
+		return;
+	same(got, want, "strayed", (int64_t)got->strayed,
+	    (int64_t)want->strayed, seed);
+	same(got, want, "missed", (int64_t)got->missed,
+	    (int64_t)want->missed, seed);
 }
 
 void

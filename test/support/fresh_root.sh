@@ -4,20 +4,22 @@
 # certificates that npm and git need; it has this host's network, and its own
 # mount, pid, ipc and host name namespaces, so whatever the command starts or
 # mounts ends with it.  The bare root is kept as an archive in build/roots, and
-# each run starts from it again.  Needs root; installs mmdebstrap.
-# usage: fresh_root.sh [-s SUITE] COMMAND [ARGUMENT ...]
+# each run starts from it again.  A root of arm64 runs in an emulator, to which the
+# kernel gives its programs meanwhile.  Needs root; installs mmdebstrap.
+# usage: fresh_root.sh [-s SUITE] [-a arm64] COMMAND [ARGUMENT ...]
 set -eu
 
-suite=bookworm
-while getopts s: option; do
+suite=bookworm arch=
+while getopts s:a: option; do
 	case $option in
 	s) suite=$OPTARG ;;
+	a) arch=$OPTARG ;;
 	*) exit 2 ;;
 	esac
 done
 shift $((OPTIND - 1))
 if [ $# = 0 ]; then
-	echo "usage: fresh_root.sh [-s SUITE] COMMAND [ARGUMENT ...]" >&2
+	echo "usage: fresh_root.sh [-s SUITE] [-a arm64] COMMAND [ARGUMENT ...]" >&2
 	exit 2
 fi
 if [ "$(id -u)" != 0 ]; then
@@ -27,8 +29,32 @@ fi
 top=$(cd "$(dirname "$0")/../.." && pwd)
 roots=${KPROFD_ROOTS:-$top/build/roots}
 case $roots in /*) ;; *) roots=$top/$roots ;; esac
-bare=$roots/bare-$suite.tar
+bare=$roots/bare-$suite${arch:+-$arch}.tar
+formats=/proc/sys/fs/binfmt_misc
+root=
+registered=
+finish() {
+	[ -z "$root" ] || rm -rf --one-file-system "$root"
+	[ -z "$registered" ] || echo -1 > "$formats/$registered"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 
+case $arch in
+'' | arm64) ;;
+*) echo "fresh_root.sh: no emulator for $arch" >&2; exit 2 ;;
+esac
+if [ "$arch" = arm64 ] && [ "$(dpkg --print-architecture)" != arm64 ]; then
+	sh "$top/test/support/setup.sh" build mmdebstrap arch-test qemu-user-static
+	[ -e $formats/register ] || mount -t binfmt_misc none $formats
+	# ELF, 64 bits, little endian, EM_AARCH64; F: the emulator is found in any root
+	elf='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
+	grep -qs '^flags:.*F' $formats/qemu-aarch64 || {
+		printf '%s' ":kprofd-$$:M::$elf:/usr/bin/qemu-aarch64-static:F" > $formats/register
+		registered=kprofd-$$
+	}
+fi
 if [ ! -e "$bare" ]; then
 	command -v mmdebstrap >/dev/null || {
 		apt-get -q -o Acquire::Retries=5 update
@@ -41,14 +67,12 @@ if [ ! -e "$bare" ]; then
 	mmdebstrap --mode=root --variant=minbase \
 	    --aptopt='Acquire::Check-Valid-Until "false"' \
 	    --aptopt='Acquire::Retries "5"' \
+	    ${arch:+--architectures=$arch} \
 	    --include=make,git,ca-certificates "$suite" "$bare.new.tar" >&2
 	mv "$bare.new.tar" "$bare"
 fi
 
 root=$(mktemp -d "$roots/fresh.XXXXXX")
-trap 'rm -rf --one-file-system "$root"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
 tar -C "$root" -xf "$bare"
 mkdir "$root/root/kprofd"
 # git takes no orders of a checkout that is another user's, but for this.

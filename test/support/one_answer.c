@@ -29,7 +29,7 @@ main(int argc, char **argv)
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	size_t room = sizeof(sun.sun_path);
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0), c;
-	char line[256], piece[4096];
+	char line[512], piece[4096];
 	ssize_t n;
 
 	if (argc != 2 || (size_t)snprintf(sun.sun_path, room, "%s.new",

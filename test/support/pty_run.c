@@ -18,7 +18,8 @@
  *			nothing may be drawn once it was left
  *
  * Of ECMA-48 it knows what kprof top may send, and fails on anything else;
- * and on a line that is longer than the screen is wide, or one too many.
+ * and on a line that is longer than the screen is wide, or one too many.  After `size`
+ * the frame that is being written, and the next, may be of a size before.
  * What is waited for has 60 s to come.
  */
 #include <ctype.h>
@@ -44,6 +45,8 @@
 static struct {
 	char row[ROWS_MAX][BYTES_MAX];
 	unsigned width, height, y;
+	unsigned widest, highest;	/* that a frame may be */
+	unsigned late;		/* frames that may be of a size before */
 	size_t x;		/* bytes */
 	bool alternate, hidden, nowrap;
 	bool entered;		/* the alternate screen, once */
@@ -96,14 +99,14 @@ put_byte(char c)
 	if (c == '\r') {
 		screen.x = 0;
 	} else if (c == '\n') {
-		if (++screen.y >= screen.height && screen.alternate)
+		if (++screen.y >= screen.highest && screen.alternate)
 			die("a line below the screen", "");
 		screen.y %= ROWS_MAX;
 	} else if (screen.x + 1 < BYTES_MAX) {
 		if (strlen(row) <= screen.x)
 			row[screen.x + 1] = '\0';
 		row[screen.x++] = c;
-		if (screen.alternate && columns(row) > screen.width)
+		if (screen.alternate && columns(row) > screen.widest)
 			die("too wide:", row);
 	}
 }
@@ -121,6 +124,10 @@ obey(const char *s)
 {
 	if (strcmp(s, "\x1b[H") == 0) {
 		screen.x = screen.y = 0;
+		if (screen.late > 0 && --screen.late == 0) {
+			screen.widest = screen.width;
+			screen.highest = screen.height;
+		}
 	} else if (strcmp(s, "\x1b[K") == 0) {
 		screen.row[screen.y][screen.x] = '\0';
 	} else if (strcmp(s, "\x1b[2J") == 0) {
@@ -222,6 +229,11 @@ resize(const char *size)
 	if (sscanf(size, "%u %u", &screen.width, &screen.height) != 2 ||
 	    screen.height >= ROWS_MAX)
 		die("no size:", size);
+	screen.late = 2;
+	if (screen.width > screen.widest)
+		screen.widest = screen.width;
+	if (screen.height > screen.highest)
+		screen.highest = screen.height;
 	ws.ws_col = (unsigned short)screen.width;
 	ws.ws_row = (unsigned short)screen.height;
 	ioctl(master, TIOCSWINSZ, &ws);
@@ -325,6 +337,8 @@ main(int argc, char **argv)
 	}
 	screen.width = (unsigned)atoi(argv[1]);
 	screen.height = (unsigned)atoi(argv[2]);
+	screen.widest = screen.width;
+	screen.highest = screen.height;
 	ws.ws_col = (unsigned short)screen.width;
 	ws.ws_row = (unsigned short)screen.height;
 	/* the other end stays open here: its modes can be read at the end */

@@ -7,10 +7,10 @@
 set -eu
 
 build="gcc libc6-dev make xxd erlang-base erlang-dev libevent-dev
-libcurl4-openssl-dev libsqlite3-dev libssl-dev libjs-dygraphs"
+libcurl4-openssl-dev libsqlite3-dev libssl-dev libjs-dygraphs zlib1g-dev"
 check="libcmocka-dev erlang-eunit sqlite3 patch"
 test="erlang-dialyzer erlang-ssl util-linux elixir mandoc
-systemd libpopt0 jq less chromium iproute2 openssl zsh fish"
+systemd libpopt0 jq less chromium iproute2 openssl zsh fish musl-tools"
 deb="debhelper dpkg-dev"
 deb_test="lintian mmdebstrap util-linux"
 # Any node and npm will do, not only Debian's.

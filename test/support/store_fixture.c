@@ -289,7 +289,7 @@ new_tree(uint32_t ncalls)
 	for (uint32_t i = 0; i < ncalls; i++) {
 		t->calls[i] = (struct kp_tree_call){ .fn = "db:query/2",
 			.tier = "db", .pid = "<0.1.0>", .total = 1000,
-			.self = 500, .parent = KP_NONE,
+			.self = 500, .pauses = { -1, -1 }, .parent = KP_NONE,
 			.outcome = KP_RETURNED, .start = i };
 	}
 	return t;

@@ -4,6 +4,7 @@
  */
 #include "cases.h"
 #include "calls_feed.h"
+#include "pprof_text.h"
 #include "profile/report/trace_report.h"
 
 static struct calls_feed feed;
@@ -226,10 +227,53 @@ TEST(test_speedscope)
 {
 	struct trace_view v = view();
 
-	trace_speedscope(&out, &v, slices, nslices);
+	trace_viewer(&out, &v, slices, nslices, FLAME_SPEEDSCOPE);
 	has("\"name\":\"t:a/0\",\"file\":\"t\"");
+	/* suspend, a and b are the first three functions but undefined */
 	has("\"name\":\"main <0.100.0>\",\"unit\":\"nanoseconds\","
-	    "\"startValue\":0,\"endValue\":10000000");
+	    "\"startValue\":0,\"endValue\":10000000,\"events\":["
+	    "{\"type\":\"O\",\"frame\":3,\"at\":0},"
+	    "{\"type\":\"O\",\"frame\":4,\"at\":1000000},"
+	    "{\"type\":\"O\",\"frame\":1,\"at\":2000000},"
+	    "{\"type\":\"C\",\"frame\":1,\"at\":5000000},"
+	    "{\"type\":\"C\",\"frame\":4,\"at\":8000000},"
+	    "{\"type\":\"C\",\"frame\":3,\"at\":10000000}]}");
+}
+
+TEST(test_chrome)
+{
+	struct trace_view v = view();
+
+	trace_viewer(&out, &v, slices, nslices, FLAME_CHROME);
+	has("{\"traceEvents\":[{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,"
+	    "\"tid\":1,\"args\":{\"name\":\"main <0.100.0>\"}},"
+	    "{\"ph\":\"B\",\"name\":\"t:a/0\",\"pid\":1,\"tid\":1,\"ts\":0},"
+	    "{\"ph\":\"B\",\"name\":\"t:b/0\",\"pid\":1,\"tid\":1,\"ts\":1000},");
+	has("{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":10000},"
+	    "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":2,");
+}
+
+TEST(test_pprof)
+{
+	struct trace_view v = view();
+	struct kp_buf text;
+
+	kp_buf_init(&text, 1u << 16);
+	info.offset = KP_NS_PER_S;
+	trace_pprof(&out, &v);
+	info.offset = 0;
+	assert_int_equal(out.err, KP_OK);
+	pprof_text(&text, out.p, out.len);
+	assert_string_equal(kp_buf_cstr(&text),
+	    "type calls count\ntype own nanoseconds\nshows own\n"
+	    "t:a/0@t:0, 1 3000000, node=app@host process=main <0.100.0>\n"
+	    "t:b/0@t:0 < t:a/0@t:0, 1 4000000, node=app@host process=main <0.100.0>\n"
+	    "suspend@:0 < t:b/0@t:0 < t:a/0@t:0, 1 3000000, node=app@host "
+	    "process=main <0.100.0>\n"
+	    "t:c/0@t:0, 1 2000000, node=app@host process=<0.101.0>\n"
+	    "suspend@:0 < t:c/0@t:0, 1 1000000, node=app@host process=<0.101.0>\n"
+	    "time 1000000000\nduration 10000000\n");
+	kp_buf_free(&text);
 }
 
 TEST(test_dump)
@@ -315,7 +359,7 @@ TEST(test_nodes)
 	trace_put_event(&out, feed.names, &feed.v[0]);
 	has(" app@host <0.100.0> call t:a/0 ");
 	kp_buf_reset(&out);
-	trace_speedscope(&out, &v, slices, nslices);
+	trace_viewer(&out, &v, slices, nslices, FLAME_SPEEDSCOPE);
 	has("\"app@host, db@host\"");
 }
 

@@ -348,9 +348,9 @@ TEST(price)
 	begin("{sampling, all}.");
 	p = kp_check_price(&check);
 	assert_true(fabs(p.events - 60) < 1e-9);
-	/* 30 calls of 600 ns, 60 events of 800 ns, 10 requests of 17 us */
-	assert_true(fabs(p.percent - (30 * 600 + 60 * 800 + 10 * 17000) / 1e7) <
-	    1e-9);
+	/* 30 calls of 350 ns, 60 events of 1 us, 25 times 280 ns in 10 requests */
+	assert_true(fabs(p.percent - (30 * 350 + 60 * 1000 + 10 * 25 * 280) /
+	    1e7) < 1e-9);
 	end();
 	begin("{sampling, {per_second, 5}}.");
 	assert_true(fabs(kp_check_price(&check).events - 30) < 1e-9);

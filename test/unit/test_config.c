@@ -158,6 +158,71 @@ TEST(test_stacks)
 	}
 }
 
+TEST(test_slo)
+{
+	static const char text[] = "{slo, [{\"GET /orders\", 200, 99.9}, {db, 0.5, 99},\n"
+	    "  {\"GET /orders\", 1000, 99.99}, {\"db\", 50, 50}, {'_total', 250, 90}]}.\n"
+	    "{tiers, [{db, {db, query, 1}}]}.\n"
+	    "{identity, fun ({db, query, [X]}) when is_atom(X) -> X end}.\n";
+	static const struct {
+		const char *text, *name;
+		kp_dur_ns limit;
+		double percent;
+		bool tier;
+	} v[] = {
+		{ "GET /orders within 200 ms", "GET /orders", 200 * KP_NS_PER_MS, 99.9,
+		    false },
+		{ "tier db within 0.5 ms", "db", KP_NS_PER_MS / 2, 99, true },
+		{ "GET /orders within 1000 ms", "GET /orders", KP_NS_PER_S, 99.99,
+		    false },
+		{ "db within 50 ms", "db", 50 * KP_NS_PER_MS, 50, false },
+		{ "all requests within 250 ms", "_total", 250 * KP_NS_PER_MS, 90,
+		    false },
+	};
+	struct kp_conf *c = good(text);
+
+	assert_int_equal(c->nslo, LEN(v));
+	for (size_t i = 0; i < LEN(v); i++) {
+		assert_fields(c->slo[i], IS(text, v[i].text) IS(name, v[i].name)
+		    IS(limit, v[i].limit) IS(tier, v[i].tier));
+		assert_true(c->slo[i].percent == v[i].percent);
+	}
+	kp_conf_free(c);
+	c = good("[{db, {db, query, 1}}].\n{slo, []}.");
+	assert_int_equal(c->nslo, 0);
+	kp_conf_free(c);
+	/* what cannot be known is not refused */
+	c = good("[{db, {db, query, 1}}].\n{slo, [{\"/u/:id\", 1, 1}, {undefined, 1, 1}]}.\n"
+	    "{rewrite, [{\"/u/[0-9]+\", \"/u/:id\"}]}.");
+	assert_int_equal(c->nslo, 2);
+	kp_conf_free(c);
+}
+
+/* What the fun returns is not known, so the name may be that of a type. */
+TEST(test_slo_maybe)
+{
+	static const char text[] = "[{database, {m, f, 1}}].\n"
+	    "{slo, [{databse, 5, 99}, {\"databse\", 6, 99}, {order, 5, 99}]}.\n"
+	    "{identity, fun ({m, f, [X]}) when is_atom(X) -> X end}.\n";
+	static const char no_fun[] = "[{db, {m, f, 1}}].\n{slo, [{\"GET /\", 5, 99}]}.";
+	struct kp_diags d;
+	struct kp_conf *c;
+
+	assert_int_equal(kp_conf_parse(&c, text, strlen(text), &d), KP_OK);
+	assert_int_equal(d.n, 1);
+	assert_string_equal(d.v[0].text, "there is no tier 'databse', so a request type "
+	    "is meant (did you mean 'database'? Else write it as a text)");
+	assert_fields(d.v[0], IS(warning, true) IS(pos.line, 2) IS(pos.col, 9));
+	kp_diags_free(&d);
+	kp_conf_free(c);
+	assert_int_equal(kp_conf_parse(&c, no_fun, strlen(no_fun), &d), KP_OK);
+	assert_int_equal(d.n, 1);
+	assert_string_equal(d.v[0].text, "no request can be of the type 'GET /': there is "
+	    "no identity fun, which names types");
+	kp_diags_free(&d);
+	kp_conf_free(c);
+}
+
 #define T "[{t, {m, f, 1}}].\n"
 #define FN "{Module, Function, Arity} or \"Module:Function/Arity\""
 #define LIKE ": the fun becomes a match spec, which calls only guard " \
@@ -169,6 +234,13 @@ static const struct bad bads[] = {
 	{ "{slow_ms, 1}.", "1:1: no tiers, expected {tiers, [{Name, "
 	    "Functions}, ...]}.\n" },
 	{ "[].", "1:1: no tiers, expected a list of {Name, Functions}\n" },
+	{ T "{slow, ever}.", "2:8: found the atom 'ever', expected always or slices\n" },
+	{ T "{slow, always}.\n{sampling, {one_in, 2}}.",
+	    "2:1: {slow, always} is about requests between slices of time: it needs "
+	    "{sampling, auto} or {slices, N}\n" },
+	{ T "{slow, always}.\n{finish, {m, f, 1}}.",
+	    "2:1: {slow, always} knows no end of a request but its entry's: it cannot be "
+	    "used with {finish, Function}\n" },
 	{ T "{samplng, all}.", "2:2: unknown option 'samplng' (did you mean "
 	    "'sampling'?)\n" },
 	{ T "{zzz, all}.", "2:2: unknown option 'zzz'\n" },
@@ -286,6 +358,48 @@ static const struct bad bads[] = {
 	{ T "{stacks, 20}.",
 	    "2:10: found 20, expected {per_second, N}, [{per_second, N}, "
 	    "{percent, P}] or none\n" },
+	{ T "{slo, {t, 1, 99}}.", "2:7: found a tuple of 3, expected a list of "
+	    "{NameOrTier, Milliseconds, Percent}\n" },
+	{ T "{slo, [{t, 1}, {t, 0, 99}, {t, fast, 100}, {t, 3600001, 0}, {7, 1, 1},\n"
+	    "{\"\", 1, -1}, {\"a\\nb\", 1, 1}, {<<255>>, 1, \"99 %\"}]}.",
+	    "2:8: found a tuple of 2, expected {NameOrTier, Milliseconds, Percent}\n"
+	    "2:20: found 0, expected milliseconds, a number within 0.001..3600000\n"
+	    "2:32: found the atom 'fast', expected milliseconds, a number within "
+	    "0.001..3600000\n"
+	    "2:38: found 100, expected percent, a number above 0 and below 100 (99.9: "
+	    "of 1000 one may miss)\n"
+	    "2:48: found 3600001, expected milliseconds, a number within "
+	    "0.001..3600000\n"
+	    "2:57: found 0, expected percent, a number above 0 and below 100 (99.9: "
+	    "of 1000 one may miss)\n"
+	    "2:62: found 7, expected a tier's name, or a request type such as \"GET "
+	    "/orders\"\n"
+	    "3:2: found the string \"\", expected a tier's name, or a request type such "
+	    "as \"GET /orders\"\n"
+	    "3:9: found -1, expected percent, a number above 0 and below 100 (99.9: of "
+	    "1000 one may miss)\n"
+	    "3:15: no request type has such a name, expected one as kprof report shows "
+	    "it, of at most 256 bytes\n"
+	    "3:31: no request type has such a name, expected one as kprof report shows "
+	    "it, of at most 256 bytes\n"
+	    "3:43: found the string \"99 %\", expected percent, a number above 0 and below "
+	    "100 (99.9: of 1000 one may miss)\n" },
+	{ T "{slo, [{t, 5, 99},\n{t, 5.0, 98}, {t, 6, 98}, {\"tier t\", 5, 9}]}.\n"
+	    "{identity, fun ({m, f, [X]}) -> X end}.\n",
+	    "3:1: the objective 'tier t within 5 ms' is given twice: it is also on line "
+	    "2 (leave one out, or give another limit)\n"
+	    "3:27: the objective 'tier t within 5 ms' is given twice: it is also on line "
+	    "2 (leave one out, or give another limit)\n" },
+	/* a name that nothing has would never miss */
+	{ "[{db, {m, f, 1}}].\n{slo, [{bd, 5, 99}, {\"creat\", 5, 99}, {create, 5, 9}, "
+	    "{\"GET /\", 5, 9}, {\"db\", 1, 1}]}.\n"
+	    "{identity, fun ({m, f, [1]}) -> create; ({m, f, [2]}) -> \"GET /\" end}.",
+	    "2:9: there is no tier, and no request can be of the type 'bd': no clause of "
+	    "the identity fun returns it (did you mean 'db'?)\n"
+	    "2:22: no request can be of the type 'creat': no clause of the identity fun "
+	    "returns it (did you mean 'create'?)\n"
+	    "2:73: no request can be of the type 'db': no clause of the identity fun "
+	    "returns it (did you mean 'db'?)\n" },
 	/* the identity fun: errors in three clauses, all found */
 	{ T "{identity, fun\n"
 	    "  ({m, f, [<<\"/u\", _/binary>>]}) -> x;\n"
@@ -379,6 +493,37 @@ static const struct bad bads[] = {
 	    "on line 2: they have no label\n"
 	    "4:11: found the atom 'x', expected slow_ms to be an integer "
 	    "within 0..3600000\n" },
+	{ "[{t, [\"m:f/1\", \"m:q/2\"]}].\n{entry, {m, f, 1}}.\n"
+	    "{trace_id, fun({m, f, [#{tp := T}]}) -> T; ({m, f, [{H, _}]}) -> "
+	    "proplists:get_value(tp, H);\n({m, f, _}) -> none; ({m, f, [{a, T, S}]}) -> "
+	    "{T, S}; (_) -> undefined end}.",
+	    "3:66: found a call of proplists:get_value/2: the fun becomes a match spec, which calls "
+	    "only guard functions such as map_get/2; match the value in a pattern "
+	    "instead, such as #{method := M}\n" },
+	{ "[{t, [\"m:f/1\", \"m:q/2\"]}].\n{entry, {m, f, 1}}.\n"
+	    "{trace_id, fun({m, f, [#{tp := T}]}) when is_list(T) -> T;\n"
+	    "({m, f, _}) -> none; ({m, f, [{a, T, S}]}) -> {T, S};\n"
+	    "({m, q, [T, _]}) -> T; ({m, f, [T, _]}) -> T; ({n, f, [T]}) -> T;\n"
+	    "({kprof, trace_id, [T]}) -> T; ({m, f, [T]}) -> element(2, T);\n"
+	    "(_) -> undefined end}.",
+	    "4:16: found the atom 'none', expected what has the traceparent whole, such "
+	    "as a variable of the pattern, or undefined\n"
+	    "4:47: found a tuple of 2, expected what has the traceparent whole, such as a "
+	    "variable of the pattern, or undefined\n"
+	    "5:2: warning: no entry is a function that this clause is for: a request has "
+	    "the traceparent of its entry's call\n"
+	    "5:25: warning: no entry is a function that this clause is for: a request has "
+	    "the traceparent of its entry's call\n"
+	    "5:32: warning: this clause has a pattern for 2 arguments, and f has 1\n"
+	    "5:48: warning: no tier and no entry names a function that this clause is for\n" },
+	{ T "{trace_id, x}.\n{keep_sampled, 65}.", "2:12: found the atom 'x', expected fun "
+	    "({Module, Function, Args}) -> Traceparent; ... end\n"
+	    "3:16: found 65, expected keep_sampled to be an integer within 0..64\n" },
+	{ "[{t, {kprof, trace_id, 1}}].\n{entry, {kprof, trace_id, '_'}}.",
+	    "1:6: kprof:trace_id/1 cannot be in a tier: it is armed by itself, together "
+	    "with entries of kprof\n"
+	    "2:9: kprof:trace_id/1 cannot be an entry: it is armed by itself, together "
+	    "with entries of kprof\n" },
 	{ T "{identity, all}.", "2:12: found the atom 'all', expected fun "
 	    "({Module, Function, Args}) -> Identity; ... end\n" },
 };

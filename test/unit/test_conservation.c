@@ -46,7 +46,7 @@ static struct {
 	uint32_t nodes;
 	struct vmfed fed;
 	struct {
-		uint64_t requests, calls, late, expired, others;
+		uint64_t requests, calls, late, crossed, expired, others;
 	} on[SIM_NODES];
 	uint64_t fed_in_all, crossed;
 	struct kp_losses in_all;
@@ -76,11 +76,15 @@ static void
 on_late(void *ctx, const struct kp_late_call *c)
 {
 	(void)ctx;
+	figures_handed_late(got.f.rs, c);
+	kp_stats_late(got.st[c->node], c);
+	if (c->crossed) {
+		got.on[c->node].crossed++;
+		return;
+	}
 	assert_true(c->outcome != KP_OPEN);
 	assert_true(c->outcome == KP_UNFINISHED || c->end >= c->start);
 	got.on[c->node].late += !c->outlasts;	/* its request had it */
-	figures_handed_late(got.f.rs, c);
-	kp_stats_late(got.st[c->node], c);
 }
 
 static uint32_t
@@ -153,6 +157,7 @@ check_law(uint32_t n)
 	    l.n[KP_LOSS_CALL_CAP] + l.n[KP_LOSS_STALE] +
 	    l.n[KP_LOSS_CROSSED] +
 	    l.n[KP_LOSS_WITH_REQUEST]);
+	equal("crossed", got.on[n].crossed, l.n[KP_LOSS_CROSSED]);
 	equal("expired", got.on[n].expired, l.n[KP_LOSS_EXPIRED]);
 	equal("identities", got.on[n].others, l.n[KP_LOSS_IDENTITY_CAP]);
 	equal("bad events", 0, l.n[KP_LOSS_BAD_EVENT]);

@@ -119,6 +119,56 @@ TEST(test_printed)
 	}
 }
 
+/*
+ * Functions that the compiler makes: OTP 25 named those of the first rows, which hold
+ * what the second says.  Nobody names the others so.
+ */
+TEST(test_read)
+{
+	static const struct {
+		const char *mod, *fun, *text;
+	} v[] = { { "t", "-lc/1-lc$^0/1-0-", "t:lc/1 (list comprehension)" },
+		{ "t", "-nested/1-lc$^1/1-1-",
+		    "t:nested/1 (list comprehension 2)" },
+		{ "t", "-bc/1-lbc$^0/2-0-", "t:bc/1 (binary comprehension)" },
+		{ "t", "-mc/1-mc$^0/1-0-", "t:mc/1 (map comprehension)" },
+		{ "t", "-f/1-fun-0-", "t:f/1 (fun)" },
+		{ "t", "-ff/1-fun-11-", "t:ff/1 (fun 12)" },
+		{ "t", "-named/1-G/1-0-", "t:named/1 (fun G)" },
+		{ "t", "-f/1-lists^map/1-0-", "t:f/1 (lists:map)" },
+		{ "t", "-af/1-after$^0/0-0-", "t:af/1 (after)" },
+		{ "t", "-odd name/1/1-lc$^0/1-0-",
+		    "t:'odd name/1'/1 (list comprehension)" },
+		{ "my-mod", "-a-b/2-fun-0-", "'my-mod':'a-b'/2 (fun)" },
+		{ "Elixir.A", "-b/1-lc$^0/1-0-", "A.b/1 (list comprehension)" },
+		{ "Elixir.A", "-b/1-lists^foldl/2-0-", "A.b/1 (lists:foldl)" },
+		/* as Elixir's stack traces have it */
+		{ "Elixir.A", "-b/1-fun-0-", "anonymous fn/7 in A.b/1" },
+		{ "t", "-f/1-fun-0", "t:'-f/1-fun-0'/7" },
+		{ "t", "-f/1-inner-0-", "t:'-f/1-inner-0-'/7" },
+		{ "t", "-f-fun-0-", "t:'-f-fun-0-'/7" },
+		{ "t", "-/1-fun-0-", "t:'-/1-fun-0-'/7" },
+		{ "t", "--fun-0-", "t:'--fun-0-'/7" },
+		{ "t", "--0-", "t:'--0-'/7" },
+		{ "t", "f", "t:f/7" } };
+	char name[FN_NAME_MAX], text[FN_NAME_MAX];
+	struct kp_buf b;
+
+	for (size_t i = 0; i < LEN(v); i++) {
+		fn_name(name, sizeof(name), v[i].mod, v[i].fun, 7);
+		assert_string_equal(fn_read(text, sizeof(text), name),
+		    v[i].text);
+		kp_buf_init(&b, 4096);
+		fn_read_put(&b, v[i].mod, v[i].fun, 7);
+		assert_string_equal(kp_buf_cstr(&b), v[i].text);
+		kp_buf_free(&b);
+	}
+	assert_string_equal(fn_read(text, sizeof(text), "t:'-f/1-fun-0-'"),
+	    "t:'-f/1-fun-0-'");
+	assert_string_equal(fn_read(text, sizeof(text), "(not seen)"),
+	    "(not seen)");
+}
+
 /* The longest that there can be, all of it escaped, is whole. */
 TEST(test_long)
 {

@@ -249,53 +249,66 @@ TEST(budget_is_held)
 TEST(cost_of_calls)
 {
 	const struct kp_cost c = { .events = 1000, .ring_events = 400,
-		.armed_calls = 50000, .switches = 7000, .sampled = 30,
+		.armed_calls = 50000, .switches = 7000, .marked = 300,
 		.agent = 1000 };
 	char text[300];
 
-	assert_int_equal(kp_cost_calls(12), 200000);
-	assert_int_equal(kp_cost_calls(0.03), 500);
-	assert_true(kp_cost_percent(125000) > 7.499 &&
-	    kp_cost_percent(125000) < 7.501);
+	assert_int_equal(kp_cost_calls(7), 200000);
+	assert_true(kp_cost_percent(200000) > 6.999 &&
+	    kp_cost_percent(200000) < 7.001);
 	/* Sampling fewer requests changes neither of these. */
 	assert_int_equal(kp_cost_fixed(&c), 50000 * KP_COST_CALL +
 	    7000 * KP_COST_SWITCH);
 	assert_int_equal(kp_cost_total(&c), 600 * KP_COST_EVENT +
 	    400 * KP_COST_NATIVE + 50000 * KP_COST_CALL +
-	    7000 * KP_COST_SWITCH + 30 * KP_COST_SAMPLED + 1000);
+	    7000 * KP_COST_SWITCH + 300 * KP_COST_TOKEN + 1000);
 	assert_has(kp_cost_text(&c, KP_NS_PER_S, text, sizeof(text)),
 	    "% of a scheduler (agent 0.00, events of sampled requests ");
 }
 
 /*
- * What real applications paid for a request, in us: one of bench_shop's rows each
- * (test/bench/README.md), and a Phoenix shop with a dozen calls.  By the prices of
- * loops kprofd said a fifth to a third of it.
+ * What requests paid on a quiet machine, in us: rows of bench_shop, by the relay, and the
+ * loop of bench_full, of which every request was measured by the native probe
+ * (test/bench/README.md).
  */
-TEST(cost_of_a_shop)
+TEST(cost_of_requests)
 {
 	static const struct {
-		double switches, calls, sampled, events;
+		double switches, calls, sampled, events, rings, agent;
 		double low, high;	/* of 95 in 100 */
 	} v[] = {
-		{ 25.2, 0, 0, 0, 5.5, 7.3 },
-		{ 25.2, 9, 0, 0, 11.0, 14.0 },
-		{ 25.3, 21, 0, 0, 17.7, 20.0 },
-		{ 25.6, 1, 0.25, 0.5, 10.0, 12.4 },
-		{ 26.9, 9, 0.25, 4.5, 17.7, 22.6 },
-		{ 26.6, 21, 0.25, 10.5, 23.9, 28.9 },
+		{ 25.2, 0, 0, 0, 0, 0, 2.5, 3.7 },
+		{ 25.2, 9, 0, 0, 0, 0, 5.9, 7.1 },
+		{ 25.3, 21, 0, 0, 0, 0, 9.3, 10.2 },
+		{ 26.6, 21, 0.25, 10.5, 0, 1, 14.6, 24.8 },
+		{ 15, 6, 1, 12, 12, 1.1, 9.6, 12.9 },
 	};
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		const struct kp_cost c = {
 			.switches = (uint64_t)(1000 * v[i].switches),
 			.armed_calls = (uint64_t)(1000 * v[i].calls),
-			.sampled = (uint64_t)(1000 * v[i].sampled),
-			.events = (uint64_t)(1000 * v[i].events) };
+			.marked = (uint64_t)(1000 * v[i].switches * v[i].sampled),
+			.events = (uint64_t)(1000 * v[i].events),
+			.ring_events = (uint64_t)(1000 * v[i].rings),
+			.agent = (kp_dur_ns)(1e6 * v[i].agent) };
 		double us = (double)kp_cost_total(&c) / 1e6;
 
 		assert_true(us > v[i].low * 0.85 && us < v[i].high * 1.15);
 	}
+}
+
+/* A second of 100 requests of ten calls, half of them sampled. */
+TEST(cost_foreseen)
+{
+	struct kp_cost c = kp_cost_foresee(1000, 100, 0.5, true);
+
+	assert_int_equal(c.events, 1000);
+	assert_int_equal(c.ring_events, 1000);
+	assert_int_equal(c.armed_calls, 1000);
+	assert_int_equal(c.switches, 100 * KP_COST_SWITCHES);
+	assert_int_equal(c.marked, 50 * KP_COST_SWITCHES);
+	assert_int_equal(kp_cost_foresee(1000, 100, 0.5, false).ring_events, 0);
 }
 
 /* Where the fixed part alone is too much, sampling goes on, sparsely. */

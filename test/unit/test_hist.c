@@ -303,16 +303,79 @@ TEST(test_counts_end)
 	kp_hist_free(&b);
 }
 
-TEST(test_spread)
+TEST(test_deviation)
 {
 	struct kp_hist h = { 0 };
+	double mean;
 
-	assert_true(kp_hist_spread(&h) <= 0);
+	assert_true(kp_hist_deviation(&h, &mean) <= 0 && mean <= 0);
 	kp_hist_add(&h, 1000000, 7);
-	assert_true(kp_hist_spread(&h) < 1e-9);
+	assert_true(kp_hist_deviation(&h, &mean) < 1);
 	/* half 1 ms, half 3 ms: 1 ms about a mean of 2 ms */
 	kp_hist_add(&h, 3000000, 7);
-	assert_true(fabs(kp_hist_spread(&h) - 0.5) < 0.02);
+	assert_true(fabs(kp_hist_deviation(&h, &mean) - 1e6) < 2e4);
+	assert_true(fabs(mean - 2e6) < 4e4);
+	kp_hist_free(&h);
+}
+
+/* How many are no longer than a limit: known where no bucket reaches across it. */
+TEST(test_within)
+{
+	static const kp_dur_ns ms[] = { 5, 9, 250, 251, 4000 };
+	static const struct {
+		kp_dur_ns limit;
+		uint64_t low, high;
+	} v[] = {
+		{ 250 * KP_NS_PER_MS, 3, 3 },	/* 2^-2 s is the end of a bucket */
+		{ 250 * KP_NS_PER_MS - 1, 2, 3 }, { 252 * KP_NS_PER_MS, 3, 4 },
+		{ 10 * KP_NS_PER_MS, 2, 2 }, { 0, 0, 0 }, { 1, 0, 0 },
+		{ INT64_MAX, 5, 5 },
+	};
+	struct kp_hist h;
+	uint64_t low, high;
+	double n;
+
+	kp_hist_init(&h);
+	n = kp_hist_within(&h, KP_NS_PER_S, &low, &high);
+	assert_true(n == 0 && low == 0 && high == 0);
+	for (size_t i = 0; i < sizeof(ms) / sizeof(ms[0]); i++)
+		assert_int_equal(kp_hist_add(&h, ms[i] * KP_NS_PER_MS, 1), KP_OK);
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		n = kp_hist_within(&h, v[i].limit, &low, &high);
+		assert_int_equal(low, v[i].low);
+		assert_int_equal(high, v[i].high);
+		assert_true((double)low <= n && n <= (double)high);
+	}
+	kp_hist_free(&h);
+}
+
+/* The borders of octaves are those of buckets: 2^-2 s is the end of 28. */
+TEST(test_octaves)
+{
+	struct kp_hist h;
+	uint64_t sum = 0;
+
+	assert_int_equal(kp_hist_octave(-5), kp_hist_octave(1));
+	assert_int_equal(kp_hist_octave(1), 1);
+	assert_int_equal(kp_hist_octave(250 * KP_NS_PER_MS), 28);
+	assert_int_equal(kp_hist_octave(250 * KP_NS_PER_MS + 1), 29);
+	assert_int_equal(kp_hist_octave(KP_NS_PER_S), 30);
+	assert_int_equal(kp_hist_octave(INT64_MAX), KP_HIST_OCTAVES);
+	assert_int_equal(kp_hist_octave_end(0), 0);
+	assert_int_equal(kp_hist_octave_end(28), 250 * KP_NS_PER_MS);
+	assert_int_equal(kp_hist_octave_end(KP_HIST_OCTAVES), INT64_MAX);
+	kp_hist_init(&h);
+	for (unsigned o = 1; o < KP_HIST_OCTAVES; o++) {
+		if (kp_hist_octave_end(o) == kp_hist_octave_end(o - 1))
+			continue;
+		assert_int_equal(kp_hist_octave(kp_hist_octave_end(o)), o);
+		assert_int_equal(kp_hist_octave(kp_hist_octave_end(o) + 1), o + 1);
+		assert_int_equal(kp_hist_add(&h, kp_hist_octave_end(o), o), KP_OK);
+		sum += o;
+		assert_int_equal(kp_hist_octaves(&h, o, o), o);
+		assert_int_equal(kp_hist_octaves(&h, 1, o), sum);
+	}
+	assert_int_equal(kp_hist_octaves(&h, 5, 7), 5 + 6 + 7);
 	kp_hist_free(&h);
 }
 

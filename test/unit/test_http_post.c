@@ -14,10 +14,13 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/listener.h>
+#include <zlib.h>
 
 #include "cases.h"
 #include "kprofd/clock.h"
 #include "export/http_post.h"
+
+#define JSON "application/json"
 
 #define TEXT_MAX 4096
 
@@ -30,9 +33,11 @@ static char url[64];
 static const char *say;
 static size_t say_n;
 static bool hang_up, said;
+static unsigned accepted;
 
 /* What it got, and what was made of its answer. */
 static char got[TEXT_MAX], text[TEXT_MAX];
+static size_t got_n;
 static struct http_post_answer last;
 
 static struct kp_buf body;
@@ -64,7 +69,8 @@ on_read(struct bufferevent *bev, void *ctx)
 
 	(void)ctx;
 	got[n > 0 ? n : 0] = '\0';
-	if (strstr(got, "\r\n\r\n{") == NULL || say == NULL)
+	got_n = n > 0 ? (size_t)n : 0;
+	if (strstr(got, "\r\n\r\n\x1f\x8b") == NULL || say == NULL)
 		return;
 	evbuffer_drain(in, evbuffer_get_length(in));
 	said = true;
@@ -80,6 +86,7 @@ on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *sa,
 {
 	(void)l, (void)sa, (void)len, (void)ctx;
 	said = false;
+	accepted++;
 	peer = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
 	bufferevent_setcb(peer, on_read, on_written, on_gone, NULL);
 	bufferevent_enable(peer, EV_READ | EV_WRITE);
@@ -124,7 +131,7 @@ make(const char *to, const char *file)
 	struct post *p = NULL;
 	char why[256];
 
-	assert_int_equal(http_post_new(&p, to, file, why, sizeof(why)), KP_OK);
+	assert_int_equal(http_post_new(&p, to, JSON, file, "-header", why, sizeof(why)), KP_OK);
 	return p;
 }
 
@@ -169,13 +176,46 @@ exchange(const char *answer, size_t n, bool then_hang_up)
 
 TEST(request_as_sent)
 {
+	char plain[64] = "";
+	z_stream z = { .next_out = (uint8_t *)plain, .avail_out = sizeof(plain) - 1 };
+	char *packed;
+
 	exchange(OK_HEAD "Content-Length: 2\r\n\r\n{}", 41, false);
 	assert_int_equal(last.status, 200);
 	assert_string_equal(text, "{}");
 	assert_has(got, "POST /base/v1/traces HTTP/1.1\r\n");
 	assert_has(got, "\r\nContent-Type: application/json\r\n");
-	assert_has(got, "\r\nContent-Length: 7\r\n");
-	assert_has(got, "\r\n\r\n{\"a\":1}");
+	assert_has(got, "\r\nContent-Encoding: gzip\r\n");
+	packed = strstr(got, "\r\n\r\n") + 4;
+	z.next_in = (uint8_t *)packed;
+	z.avail_in = (uInt)(got_n - (size_t)(packed - got));
+	assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK);
+	assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
+	assert_int_equal(z.avail_in, 0);
+	inflateEnd(&z);
+	assert_string_equal(plain, "{\"a\":1}");
+}
+
+/* One connection for several bodies, and another when the collector hung up. */
+TEST(kept_connection)
+{
+	struct post *p = make(url, NULL);
+
+	say = OK_HEAD "Content-Length: 2\r\n\r\n{}";
+	say_n = strlen(say);
+	hang_up = false;
+	accepted = 0;
+	for (int i = 0; i < 3; i++) {
+		send_one(p);
+		assert_int_equal(last.status, 200);
+	}
+	assert_int_equal(accepted, 1);
+	bufferevent_free(peer);
+	peer = NULL;
+	send_one(p);
+	assert_int_equal(last.status, 200);
+	assert_int_equal(accepted, 2);
+	http_post_free(p);
 }
 
 /* A head that is whole is the answer, whatever comes behind it. */
@@ -368,7 +408,7 @@ TEST(urls)
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		p = NULL;
-		if (http_post_new(&p, bad[i], NULL, why, sizeof(why)) == KP_OK)
+		if (http_post_new(&p, bad[i], JSON, NULL, NULL, why, sizeof(why)) == KP_OK)
 			fail_msg("'%s' was taken", bad[i]);
 	}
 	http_post_free(make("http://h", NULL));
@@ -386,7 +426,7 @@ TEST(refused_option)
 	memset(name, 'x', n);
 	name[n - 1] = '\0';
 	setenv("SSL_CERT_FILE", name, 1);
-	assert_int_equal(http_post_new(&p, "https://h", NULL, why,
+	assert_int_equal(http_post_new(&p, "https://h", JSON, NULL, NULL, why,
 	    sizeof(why)), KP_EFORMAT);
 	assert_has(why, "libcurl refuses CURLOPT_CAINFO: ");
 	http_post_free(make("http://h", NULL));
@@ -419,19 +459,19 @@ TEST(headers)
 	close(fd);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		put_file(path, bad[i], strlen(bad[i]), 0600);
-		if (http_post_new(&p, url, path, why, sizeof(why)) == KP_OK)
+		if (http_post_new(&p, url, JSON, path, "-header", why, sizeof(why)) == KP_OK)
 			fail_msg("'%s' was taken", bad[i]);
 	}
 	/* cut short it would be another one */
 	memset(long_line, 'x', sizeof(long_line));
 	memcpy(long_line, "A: ", 3);
 	put_file(path, long_line, sizeof(long_line), 0600);
-	assert_int_equal(http_post_new(&p, url, path, why, sizeof(why)),
+	assert_int_equal(http_post_new(&p, url, JSON, path, "-header", why, sizeof(why)),
 	    KP_EFORMAT);
 	put_file(path, "A: b\n", 5, 0640);
 	/* a group that is not ours, which only root can give it */
 	if (chown(path, (uid_t)-1, 12345) == 0)
-		assert_int_equal(http_post_new(&p, url, path, why,
+		assert_int_equal(http_post_new(&p, url, JSON, path, "-header", why,
 		    sizeof(why)), KP_EFORMAT);
 	/* its directory is who may read it */
 	setenv("CREDENTIALS_DIRECTORY", "/tmp", 1);
@@ -447,7 +487,7 @@ TEST(headers)
 	assert_lacks(got, "\r\nB:");
 	http_post_free(p);
 	unlink(path);
-	assert_int_equal(http_post_new(&p, url, path, why, sizeof(why)),
+	assert_int_equal(http_post_new(&p, url, JSON, path, "-header", why, sizeof(why)),
 	    KP_EIO);
 }
 

@@ -255,6 +255,162 @@ T(time_in_queue)
 	assert_int_equal(f.queued, -1);
 }
 
+#define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
+#define SPAN "00f067aa0ba902b7"
+#define ZEROS "0000000000000000"
+
+/* What W3C Trace Context allows, and what is made of it: version 00, one flag. */
+TEST(traceparents)
+{
+	static const struct {
+		const char *text, *read;
+	} rows[] = {
+		{ "00-" TRACE "-" SPAN "-01", "00-" TRACE "-" SPAN "-01" },
+		{ "00-" TRACE "-" SPAN "-00", "00-" TRACE "-" SPAN "-00" },
+		/* other flags say nothing to us */
+		{ "00-" TRACE "-" SPAN "-fe", "00-" TRACE "-" SPAN "-00" },
+		{ "00-" TRACE "-" SPAN "-03", "00-" TRACE "-" SPAN "-01" },
+		/* later versions: the same, and more after a dash; ff is none */
+		{ "01-" TRACE "-" SPAN "-01", "00-" TRACE "-" SPAN "-01" },
+		{ "cc-" TRACE "-" SPAN "-01-what", "00-" TRACE "-" SPAN "-01" },
+		{ "01-" TRACE "-" SPAN "-01-", "00-" TRACE "-" SPAN "-01" },
+		{ "01-" TRACE "-" SPAN "-01what", "" },
+		{ "ff-" TRACE "-" SPAN "-01", "" },
+		{ "cc-" TRACE "-" SPAN "-01-whatever1", "" },	/* longer than is copied */
+		{ "00-" TRACE "-" SPAN "-01-", "" },
+		{ "00-" TRACE "-" SPAN "-0", "" },
+		{ "00-" TRACE "-" SPAN "-", "" },
+		{ "00-" ZEROS ZEROS "-" SPAN "-01", "" },
+		{ "00-" TRACE "-" ZEROS "-01", "" },
+		{ "00-4BF92f3577b34da6a3ce929d0e0e4736-" SPAN "-01", "" },
+		{ "00-" TRACE "-00f067aa0ba902bg-01", "" },
+		{ "0g-" TRACE "-" SPAN "-01", "" },
+		{ "00-" TRACE "-" SPAN "-0g", "" },
+		{ "00_" TRACE "-" SPAN "-01", "" },
+		{ "00-" TRACE "_" SPAN "-01", "" },
+		{ "00-" TRACE "-" SPAN "_01", "" },
+		{ " 00-" TRACE "-" SPAN "-01", "" },
+		{ "", "" },
+	};
+	char read[KP_TRACEPARENT];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		assert_int_equal(kp_traceparent_parse(read, rows[i].text,
+		    strlen(rows[i].text)), rows[i].read[0] != '\0');
+		assert_string_equal(read, rows[i].read);
+		assert_int_equal(kp_traceparent_sampled(read), read[0] != '\0' &&
+		    read[54] == '1');
+	}
+	/* a NUL is no digit */
+	assert_false(kp_traceparent_parse(read, "00-" TRACE "-" SPAN "-\0\0", 55));
+	assert_true(kp_is_trace_id(TRACE));
+	assert_false(kp_is_trace_id(TRACE "0") || kp_is_trace_id(SPAN) ||
+	    kp_is_trace_id("4BF92f3577b34da6a3ce929d0e0e4736"));
+}
+
+static void
+put_trace(void (*put)(struct kp_buf *b, const void *p, size_t n), const char *text)
+{
+	kp_etf_tuple(&t, 3);
+	kp_etf_atom(&t, KP_TRACE_TAG);
+	put(&t, text, strlen(text));
+}
+
+static void
+put_binary(struct kp_buf *b, const void *p, size_t n)
+{
+	kp_etf_binary(b, p, n);
+}
+
+static void
+put_string(struct kp_buf *b, const void *p, size_t n)
+{
+	kp_etf_list(b, (uint32_t)n);
+	for (size_t i = 0; i < n; i++)
+		kp_etf_int(b, ((const char *)p)[i]);
+	kp_etf_nil(b);
+}
+
+#define PARENT "00-" TRACE "-" SPAN "-01"
+
+/* {'_trace', Traceparent, Identity}: the identity is what it would be without. */
+T(traced)
+{
+	put_trace(put_binary, PARENT);
+	kp_etf_atom(&t, "get");
+	assert_string_equal(identity(), "get");
+	assert_string_equal(f.traceparent, PARENT);
+	put_trace(put_string, PARENT);
+	kp_etf_nil(&t);
+	assert_string_equal(identity(), "none");
+	assert_string_equal(f.traceparent, PARENT);
+	/* what is behind it is read as ever: a label of the entry's call */
+	put_trace(put_binary, PARENT);
+	kp_etf_tuple(&t, 2);
+	kp_etf_atom(&t, KP_LABEL_TAG);
+	kp_etf_atom(&t, "users");
+	assert_string_equal(identity(), "none");
+	assert_string_equal(f.traceparent, PARENT);
+	/* an invalid one, of any type, is not seen */
+	put_trace(put_binary, "00-" TRACE "-" SPAN "-0x");
+	kp_etf_atom(&t, "get");
+	assert_string_equal(identity(), "get");
+	assert_string_equal(f.traceparent, "");
+	put_trace(put_string, "short");
+	kp_etf_atom(&t, "undefined");
+	assert_string_equal(identity(), "none");
+	assert_string_equal(f.traceparent, "");
+	kp_etf_tuple(&t, 3);
+	kp_etf_atom(&t, KP_TRACE_TAG);
+	kp_etf_int(&t, 7);
+	kp_etf_atom(&t, "get");
+	assert_string_equal(identity(), "get");
+	assert_string_equal(f.traceparent, "");
+}
+
+/*
+ * A request inside another is in its trace, unless it has one of its own; not so one
+ * that only took over its token.
+ */
+T(inherited)
+{
+	put_trace(put_binary, PARENT);
+	kp_etf_atom(&t, "outer");
+	f.raw_identity = (struct kp_span){ t.p, (uint32_t)t.len };
+	entry(&f, 1, "e", "x", 1, 0);
+	f.raw_identity = (struct kp_span){ NULL, 0 };
+	feed_event(&f, &(struct kp_event){ .kind = KP_EV_ENTRY, .pid = feed_pid(1),
+	    .ts = feed_time(1), .label = 2, .old_label = 1, .weight = 1 }, "e", "e");
+	back_to(&f, 1, "e", 2);
+	expire(&f, 400);
+	assert_has(kp_buf_cstr(&f.text), "#2");
+	assert_string_equal(f.traceparent, PARENT);
+	back_to(&f, 1, "x", 500);
+	feed_event(&f, &(struct kp_event){ .kind = KP_EV_ENTRY, .pid = feed_pid(1),
+	    .ts = feed_time(501), .label = 3, .old_label = 1, .weight = 1 }, "e", "x");
+	expire(&f, 800);
+	assert_string_equal(f.traceparent, PARENT);
+	back_to(&f, 1, "x", 900);
+	expire(&f, 2000);
+	assert_has(kp_buf_cstr(&f.text), "#3");
+	assert_string_equal(f.traceparent, "");
+}
+
+/* Between slices only the entry is seen, and that has it, too. */
+T(timed)
+{
+	feed_free(&f);
+	feed_init(&f, "{tiers, [{web, {e,e,1}}]}.\n{slow, always}.\n", NULL);
+	put_trace(put_binary, PARENT);
+	kp_etf_atom(&t, "get");
+	f.raw_identity = (struct kp_span){ t.p, (uint32_t)t.len };
+	entry(&f, 1, "e", "x", 0, 1);
+	entry(&f, 2, "e", "x", 0, 2);	/* and is never left */
+	back_to(&f, 1, "x", 5);
+	assert_has(kp_buf_cstr(&f.text), "#0 unknown 'get' x0 1-5");
+	assert_string_equal(f.traceparent, PARENT);
+}
+
 T(too_many)
 {
 	struct kp_requests_opts o = { .max_identities = 5 };

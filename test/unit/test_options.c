@@ -381,7 +381,7 @@ TEST(test_kprofd)
 	assert_string_equal(o->control_path, "kprofd.db.sock");
 	assert_int_equal(options_parse(o, LEN(wrong) - 1, wrong), 2);
 	assert_int_equal(options_parse(o, LEN(port) - 1, port), 0);
-	assert_string_equal(o->http, "4711");
+	assert_string_equal(o->web.addr, "4711");
 	assert_int_equal(options_parse(o, LEN(no_port) - 1, no_port), 2);
 	assert_int_equal(options_parse(o, LEN(both) - 1, both), 2);
 	assert_int_equal(options_parse(o, LEN(twice) - 1, twice), 2);

@@ -74,8 +74,9 @@ used(const char *path)
 
 	assert_non_null(ctx);
 	why[0] = '\0';
-	e = pem_use_pair(ctx, path, tls_file(&dir, "ours.key"), NULL, why,
-	    sizeof(why));
+	e = pem_use_pair(ctx, &(struct pem_pair){ .cert = path,
+	    .key = tls_file(&dir, "ours.key"), .cert_option = "-tls-cert",
+	    .key_option = "-tls-key" }, why, sizeof(why));
 	SSL_CTX_free(ctx);
 	return e;
 }

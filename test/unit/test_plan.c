@@ -281,7 +281,7 @@ TEST(hot_is_not_armed)
 	plan.v[1].rate = 13599392;
 	kp_plan_heat(&plan, conf, false, &diags);
 	assert_fields(diags, IS(errors, 0) IS(n, 2)
-	    IS(v[0].text, "db:loop/1 is too hot to trace: 13599392 calls/s would take 8.16 "
+	    IS(v[0].text, "db:loop/1 is too hot to trace: 13599392 calls/s would take 4.76 "
 	    "schedulers, more than hot_share, 0.5: it is not traced (name its caller "
 	    "instead, or raise hot_share)")
 	    IS(v[1].text, "the calls of all functions would take 0.5 % of a scheduler, "
@@ -303,7 +303,7 @@ TEST(hot_is_not_armed)
 	kp_plan_heat(&plan, conf, true, &diags);
 	assert_int_equal(diags.errors, 1);
 	assert_has(diags.v[0].text, "db:query/1 is too hot to trace: 1000000 "
-	    "calls/s would take 60 % of a scheduler");
+	    "calls/s would take 35 % of a scheduler");
 	assert_has(diags.v[0].text, "it would not be traced");
 	assert_false(kp_plan_has_entry(&plan));
 }

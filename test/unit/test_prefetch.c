@@ -75,7 +75,7 @@ on_late(void *ctx, const struct kp_late_call *c)
 	s->late++;
 	take(s, c->fn);
 	take(s, (uint64_t)c->start);
-	take(s, c->outcome);
+	take(s, c->crossed ? KP_OUTCOMES : c->outcome);
 }
 
 static void

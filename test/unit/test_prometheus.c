@@ -76,10 +76,10 @@ TEST(text_as_it_is_written)
 	    "# EOF\n");
 }
 
-/* Each count is exact: what is at or below the bound, and nothing else. */
-TEST(bounds_are_bounds_of_buckets)
+/* What is at or below the bound: of the bucket that holds the bound, a part. */
+TEST(counts_at_bounds)
 {
-	uint64_t n[PROM_BOUNDS], below;
+	uint64_t n[PROM_BOUNDS], low, high;
 	struct kp_hist h = { 0 };
 
 	for (int32_t b = KP_HIST_MIN; b <= KP_HIST_MAX; b++)
@@ -87,16 +87,33 @@ TEST(bounds_are_bounds_of_buckets)
 		    (uint64_t)(b - KP_HIST_MIN + 1));
 	prom_cumulate(&h, n);
 	for (size_t i = 0; i < PROM_BOUNDS; i++) {
-		below = 0;
+		low = 0;
 		for (uint32_t j = 0; j < h.len; j++)
-			if (kp_hist_upper(h.lo + (int32_t)j) <=
-			    prom_bound(i) * (1 + 1e-9))
-				below += h.n[j];
-		assert_int_equal(n[i], below);
-		assert_true(n[i] > 0 && n[i] < h.count);
+			if (kp_hist_upper(h.lo + (int32_t)j) <= prom_bound(i))
+				low += h.n[j];
+		high = low + (uint64_t)(kp_hist_bucket((kp_dur_ns)(1e9 *
+		    prom_bound(i))) - KP_HIST_MIN + 1);
+		assert_true(n[i] >= low && n[i] <= high);
+		assert_true(i == 0 || n[i] > n[i - 1]);
 	}
-	assert_true(prom_bound(28) == 1.0);
 	kp_hist_free(&h);
+	/* 1 s ends a stored bucket */
+	add(&h, 1000 * MS, 3);
+	kp_hist_within(&h, 1000 * MS, &low, &high);
+	assert_int_equal(low, high);
+	kp_hist_free(&h);
+}
+
+/* Bounds that people set objectives on are there, to the digit. */
+TEST(round_bounds)
+{
+	static const double wanted[] = { 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
+		0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 75 };
+	size_t k = 0;
+
+	for (size_t i = 0; i < PROM_BOUNDS; i++)
+		k += prom_bound(i) == wanted[k];
+	assert_int_equal(k, sizeof(wanted) / sizeof(wanted[0]));
 }
 
 TEST(histogram_in_text)
@@ -111,17 +128,53 @@ TEST(histogram_in_text)
 	add(&h, 100000 * MS, 1);
 	prom_begin(&x, &out, PROM_OPENMETRICS);
 	prom_family(&x, &hist_m);
-	prom_hist(&x, &node, &h, 105.002);
+	prom_hist(&x, &node, &h, 105.002, NULL);
 	prom_end(&x);
 	text = kp_buf_cstr(&out);
 	assert_has(text, "\nx_time_seconds_bucket{node=\"n@h\","
-	    "le=\"6.103515625e-05\"} 0\n");
+	    "le=\"0.0001\"} 0\n");
 	assert_has(text, "{node=\"n@h\",le=\"1.0\"} 3\n");
 	assert_has(text, "{node=\"n@h\",le=\"2.0\"} 5\n");
-	assert_has(text, "{node=\"n@h\",le=\"64.0\"} 5\n");
+	assert_has(text, "{node=\"n@h\",le=\"75.0\"} 5\n");
 	assert_has(text, "{node=\"n@h\",le=\"+Inf\"} 6\n"
 	    "x_time_seconds_count{node=\"n@h\"} 6\n"
 	    "x_time_seconds_sum{node=\"n@h\"} 105.002\n# EOF\n");
+	kp_hist_free(&h);
+}
+
+/* In the first bucket that has its value, and only in the format that has exemplars. */
+TEST(exemplars_in_text)
+{
+	static const struct {
+		double v;
+		const char *line;
+	} cases[] = {
+		{ 0.00005, "le=\"0.0001\"} 0 # {request=\"7\",trace_id=\"a\\\"b\"} "
+		    "5e-05 1700000000.123\n" },
+		{ 1, "le=\"1.0\"} 3 # {request=\"7\",trace_id=\"a\\\"b\"} 1 1700000000.123\n" },
+		{ 100, "le=\"+Inf\"} 3 # {request=\"7\",trace_id=\"a\\\"b\"} 100 "
+		    "1700000000.123\n" },
+	};
+	struct prom_exemplar e = { .labels = { { "request", "7" }, { "trace_id", "a\"b" } },
+		.nlabels = 2, .at = INT64_C(1700000000123456789) };
+	const char *node = "n@h";
+	struct kp_hist h = { 0 };
+	struct prom x;
+
+	add(&h, 1000 * MS, 3);
+	for (size_t i = 0; i < 3; i++)
+		for (enum prom_format f = PROM_TEXT; f <= PROM_OPENMETRICS; f++) {
+			e.v = cases[i].v;
+			kp_buf_reset(&out);
+			prom_begin(&x, &out, f);
+			prom_family(&x, &hist_m);
+			prom_hist(&x, &node, &h, 3, &e);
+			prom_end(&x);
+			if (f == PROM_OPENMETRICS)
+				assert_has(kp_buf_cstr(&out), cases[i].line);
+			else
+				assert_lacks(kp_buf_cstr(&out), "request");
+		}
 	kp_hist_free(&h);
 }
 
@@ -282,8 +335,10 @@ assert_same_hist(struct kp_hist *a, const struct kp_hist *b)
 TEST(native_histogram_is_the_same)
 {
 	const char *node = "n@h";
+	struct prom_exemplar e = { .labels = { { "request", "7" } }, .nlabels = 1, .v = 0.9,
+		.at = INT64_C(1700000000123456789) };
 	struct kp_hist h = { 0 }, back = { 0 };
-	struct in all, metric, hist, bucket;
+	struct in all, metric, hist, bucket, exemplar;
 	struct prom x;
 
 	/* runs, small gaps, wide gaps; counts that grow and shrink */
@@ -292,7 +347,7 @@ TEST(native_histogram_is_the_same)
 		    i / 20 * 200) * 1.01e9), (uint64_t)(1 + i * i % 17));
 	prom_begin(&x, &out, PROM_PROTOBUF);
 	prom_family(&x, &hist_m);
-	prom_hist(&x, &node, &h, 1.5);
+	prom_hist(&x, &node, &h, 1.5, &e);
 	prom_end(&x);
 	all = (struct in){ out.p, out.p + out.len };
 	metric = field(sized(&all), 4, 0).bytes;
@@ -303,6 +358,12 @@ TEST(native_histogram_is_the_same)
 	assert_true(as_double(field(hist, 6, 0).v) > 0);
 	bucket = field(hist, 3, 28).bytes;
 	assert_true(as_double(field(bucket, 2, 0).v) == 1.0);
+	exemplar = field(bucket, 3, 0).bytes;
+	assert_memory_equal(field(field(exemplar, 1, 0).bytes, 1, 0).bytes.p, "request", 7);
+	assert_memory_equal(field(field(exemplar, 1, 0).bytes, 2, 0).bytes.p, "7", 1);
+	assert_true(as_double(field(exemplar, 2, 0).v) == 0.9);
+	assert_true(field(field(exemplar, 3, 0).bytes, 1, 0).v == 1700000000);
+	assert_true(field(field(exemplar, 3, 0).bytes, 2, 0).v == 123456789);
 	read_native(hist, &back);
 	assert_same_hist(&back, &h);
 	kp_hist_free(&h);
@@ -656,6 +717,77 @@ TEST(errors_after_the_end)
 	    "tier=\"mail\"");
 	HAS("kprof_requests_total{node=\"a@h\",identity=\"buy\","
 	    "outcome=\"raised\"} 0");
+	totals_free(t);
+}
+
+/*
+ * Objectives: those in force, of types beyond the cap, too; and what failed only where it
+ * is seen, of a tier without what began after requests.
+ */
+TEST(objectives)
+{
+	static char names[][16] = { "late", "db", "_total" };
+	static char texts[][32] = { "late within 2 ms", "tier db within 2 ms",
+		"all requests within 0.5 ms" };
+	const struct kp_objective slo[] = {
+		{ .name = names[0], .text = texts[0], .limit = 2 * MS },
+		{ .name = names[1], .text = texts[1], .limit = 2 * MS, .tier = true },
+		{ .name = names[2], .text = texts[2], .limit = MS / 2 } };
+	struct kp_cell v[] = { cell("_total", "late", 9), cell("db", "_total", 4),
+		cell("_total", "other", 5), cell("_total", "_total", 14) };
+	struct totals *t = totals_new();
+	char name[16];
+	struct prom x;
+	const char *text;
+
+	totals_slo(t, slo, 3);
+	for (int i = 0; i < TOTALS_IDENTITIES_MAX; i++) {
+		struct kp_cell c;
+
+		snprintf(name, sizeof(name), "t%d", i);
+		c = cell("_total", name, 0);
+		c.w_raised = 0;
+		add_window(t, "b@h", &c, 1);
+	}
+	add(&v[0].hist, 4 * MS, 2);
+	v[1].w_async_calls = v[1].w_async_raised = 3;
+	v[3].w_raised = 0;
+	v[3].w_unknown_outcomes = 14;
+	add_window(t, "a@h", v, 4);
+	totals_lock(t);
+	prom_begin(&x, &out, PROM_OPENMETRICS);
+	families_write(&x, t);
+	prom_end(&x);
+	totals_unlock(t);
+	text = kp_buf_cstr(&out);
+#define OF(text) "{node=\"a@h\",objective=\"" text "\""
+	HAS("kprof_slo_requests_total" OF("late within 2 ms") "} 11");
+	HAS("kprof_slo_missed_total" OF("late within 2 ms") ",cause=\"slow\"} 2");
+	HAS("kprof_slo_missed_total" OF("late within 2 ms") ",cause=\"failed\"} 1");
+	HAS("kprof_slo_requests_total" OF("tier db within 2 ms") "} 4");
+	HAS("kprof_slo_missed_total" OF("tier db within 2 ms") ",cause=\"slow\"} 0");
+	HAS("kprof_slo_missed_total" OF("tier db within 2 ms") ",cause=\"failed\"} 1");
+	HAS("kprof_slo_requests_total" OF("all requests within 0.5 ms") "} 16");
+	HAS("kprof_slo_missed_total" OF("all requests within 0.5 ms") ",cause=\"slow\"} 16");
+	assert_lacks(text, OF("all requests within 0.5 ms") ",cause=\"failed\"");
+	/* a type that has no room is not mixed up with others */
+	strcpy(names[0], "t99");
+	totals_slo(t, slo, 1);
+	kp_buf_reset(&out);
+	totals_lock(t);
+	prom_begin(&x, &out, PROM_OPENMETRICS);
+	families_write(&x, t);
+	prom_end(&x);
+	totals_unlock(t);
+	assert_lacks(kp_buf_cstr(&out), "kprof_slo_requests_total{");
+	totals_slo(t, slo, 0);
+	kp_buf_reset(&out);
+	totals_lock(t);
+	prom_begin(&x, &out, PROM_OPENMETRICS);
+	families_write(&x, t);
+	prom_end(&x);
+	totals_unlock(t);
+	assert_lacks(kp_buf_cstr(&out), "kprof_slo");
 	totals_free(t);
 }
 

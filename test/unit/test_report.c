@@ -426,7 +426,8 @@ TEST(test_queues)
 		.node = "", .messages = 1, .wait = 44 * MS, .max = 44 * MS };
 	struct kp_query_tree tree = { .request = { .id = 7, .start = T0,
 		.total = 5 * MS, .node = "app@host", .identity = "job Mailer",
-		.outcome = KP_RETURNED, .ncalls = 1 }, .waits = &in_tree, .nwaits = 1 };
+		.weight = 1, .outcome = KP_RETURNED, .ncalls = 1 }, .waits = &in_tree,
+		.nwaits = 1 };
 	const struct kp_query_sum cover = { .windows = 1 };
 	struct kp_query_request inner = { .id = 9, .start = T0 + 4 * MS,
 		.total = 3 * MS, .node = "app@host", .identity = "GET v2 /" };
@@ -441,14 +442,14 @@ TEST(test_queues)
 	    "2.0 ms  2.0 ms  2.0 ms\n");
 	kp_hist_free(&c.hist);
 	kp_buf_reset(&buf);
-	tree_text(&buf, &tree, &cover, 0);
+	tree_text(&buf, &(struct request_report){ tree, cover, { 0 } }, 0);
 	assert_has(out(), ", returned, 1 call, after 44 ms in a queue\n");
 	assert_lacks(out(), "messages in mailboxes");
 	assert_lacks(out(), "began inside");
 	/* its row, and its own head */
 	tree.inner = &inner;
 	tree.ninner = 1;
-	tree_text(&buf, &tree, &cover, 0);
+	tree_text(&buf, &(struct request_report){ tree, cover, { 0 } }, 0);
 	assert_has(out(), "\nrequests that began inside it, as far as they were slow:\n"
 	    "start ms  total ms  id  identity\n"
 	    "--------------------------------\n"
@@ -456,10 +457,10 @@ TEST(test_queues)
 	tree = (struct kp_query_tree){ .request = inner, .outer = { .id = 7,
 		.start = T0, .identity = "POST /orders" } };
 	tree.request.parent_label = 5;
-	tree_text(&buf, &tree, &cover, 0);
+	tree_text(&buf, &(struct request_report){ tree, cover, { 0 } }, 0);
 	assert_has(out(), ", started 4.0 ms into request 7, POST /orders\n");
 	tree.outer.id = 0;
-	tree_text(&buf, &tree, &cover, 0);
+	tree_text(&buf, &(struct request_report){ tree, cover, { 0 } }, 0);
 	assert_has(out(), ", started inside another request\n");
 }
 
@@ -802,7 +803,7 @@ TEST(test_missing)
 	assert_has(table(REPORT_CALLS), "  database !");
 	assert_has(table(REPORT_CALLS), "\n! database: 0.17 calls per request and "
 	    "0.86 after it, where the VM counted 710, 1.00 per request; about 0.64 "
-	    "per request lost their token: a process was answered because of "
+	    "per request are missing: a process was answered because of "
 	    "another request");
 	assert_has(json(), "\"missing\":[{\"tier\":\"database\","
 	    "\"counted_calls\":710,\"counted_requests\":710,\"calls\":120,"
@@ -970,7 +971,7 @@ TEST(test_empty)
 	assert_int_equal(r->nrows, 1);
 	table(REPORT_BUSY);
 	assert_has(json(), "\"rows\":[{\"identity\":\"_total\",\"requests\":0,"
-	    "\"requests_known\":true,\"share\":null,\"tiers\":[]}]");
+	    "\"requests_known\":true,\"counted_ms\":1800000,\"share\":null,\"tiers\":[]}]");
 	measured(known_window(1));
 	assert_false(report_empty(r));
 }
@@ -1027,6 +1028,13 @@ TEST(test_from_db)
 	range.identity_glob = "_total";
 	from_db(q, &range);
 	assert_true(report_empty(r));
+	/* a backslash, which the page puts before a star in a name */
+	range.identity_glob = "c\\reate";
+	for (int by_node = 0; by_node < 2; by_node++) {
+		range.by_node = by_node;
+		from_db(q, &range);
+		assert_fields(*r, IS(nrows, 2) IS(rows[1].cells[0].requests, 3100));
+	}
 	kp_query_close(q);
 	unlink(path);
 }
@@ -1034,23 +1042,51 @@ TEST(test_from_db)
 static const char *
 tree(const struct kp_query_tree *t, const struct kp_query_sum *cover, bool as_json)
 {
+	const struct request_report rr = { *t, *cover, { 0 } };
+
 	kp_buf_reset(&buf);
 	if (as_json)
-		tree_json(&buf, t, cover);
+		tree_json(&buf, &rr);
 	else
-		tree_text(&buf, t, cover, 0);
+		tree_text(&buf, &rr, 0);
 	return out();
+}
+
+/* Where it stands among its type. */
+TEST(test_place)
+{
+	struct request_report rr = { .tree = { .request = { 42, T0, 300 * MS, "app@host",
+		"create", 1, 0, 1, KP_RETURNED, 0, -1 } }, .cover = { .windows = 1 },
+		.place = { .known = true, .faster = 987 } };
+
+	tree_text(&buf, &rr, 0);
+	assert_lacks(out(), "of its type");
+	assert_int_equal(kp_hist_add(&rr.place.hist, MS, 1000), KP_OK);
+	tree_text(&buf, &rr, 0);
+	assert_has(out(), "\nslower than 98.7 % of 1 000 requests of its type in its window\n");
+	rr.place.faster = 1000;		/* but for the longest, in the same bucket */
+	rr.place.known = false;
+	rr.cover.windows = 2;
+	tree_text(&buf, &rr, 0);
+	assert_has(out(), "\nslower than 99.9 % of ~1 000 requests of its type in its windows\n");
+	rr.place.slowest = true;
+	tree_text(&buf, &rr, 0);
+	assert_has(out(), "\nthe slowest of ~1 000 requests of its type in its windows\n");
+	rr.tree.request.weight = 0;
+	tree_text(&buf, &rr, 0);
+	assert_has(out(), "\nslower than all of ~1 000 requests of its type in its windows\n");
+	kp_hist_free(&rr.place.hist);
 }
 
 TEST(test_tree)
 {
 	struct kp_query_call calls[] = {
 		{ "Elixir.My.Web:handle/2", "http", "<0.5.0>", 0, 300 * MS, 40 * MS,
-		    KP_NONE, 0, KP_RETURNED, false, false, "" },
+		    KP_NONE, 0, KP_RETURNED, false, false, "", { -1, -1 } },
 		{ "db:query/2\x1b", "database", "<0.7.0>", 1500000, 240 * MS,
-		    240 * MS, 0, 1, KP_RAISED, false, false, "" },
+		    240 * MS, 0, 1, KP_RAISED, false, false, "", { -1, -1 } },
 		{ "web:done/1", "", "<0.5.0>", 310 * MS, -1, -1, 0, 1, 77,
-		    true, false, "" },
+		    true, false, "", { -1, -1 } },
 	};
 	struct kp_query_sum cover = { .windows = 1, .start = T0,
 		.end = T0 + 10 * S };
@@ -1093,7 +1129,8 @@ TEST(test_tree)
 	assert_has(out(), "\"label\":\"288230376151711744\","
 	    "\"parent_label\":\"3\"");
 	assert_has(out(), "{\"seq\":1,\"parent\":0,\"depth\":1,\"start_ms\":1.5,"
-	    "\"total_ms\":240,\"self_ms\":240,\"tier\":\"database\","
+	    "\"total_ms\":240,\"self_ms\":240,\"gc_ms\":null,\"out_ms\":null,"
+	    "\"tier\":\"database\","
 	    "\"call\":\"db:query/2\\u001b\",\"pid\":\"<0.7.0>\","
 	    "\"node\":\"app@host\",\"outcome\":\"raised\",\"async\":false,"
 	    "\"outlasts\":false,\"after_ms\":null}");
@@ -1104,6 +1141,13 @@ TEST(test_tree)
 	assert_has(out(), "\nafter ms: of 1 call that outlasts the request, the "
 	    "time after its end\n");
 	assert_has(tree(&t, &cover, true), "\"after_ms\":18}");
+	/* Its process collected garbage, and was scheduled out. */
+	calls[1].pauses = (struct kp_call_pauses){ .gc = 3 * MS, .out = 70 * MS };
+	assert_has(tree(&t, &cover, false), "self ms  gc ms  out ms  process  ");
+	assert_has(out(), "   18.000  240.000  3.000  70.000  <0.7.0>");
+	assert_has(out(), "  -   40.000      -       -  <0.5.0>");
+	assert_has(tree(&t, &cover, true), "\"gc_ms\":3,\"out_ms\":70,");
+	calls[1].pauses = (struct kp_call_pauses){ -1, -1 };
 	calls[1].start = 1500000;
 	/* On another node than it began on. */
 	calls[1].node = "db@host";

@@ -90,6 +90,8 @@ static const struct config {
 	    "{sampling, all}.\n", CALLS },
 	{ "finish_mark", "{tiers, [{db, [{a,a,1}, {b,b,1}]}]}.\n"
 	    "{entry, {kprof,set_token,0}}.\n{finish, {b,b,1}}.\n", CALLS },
+	/* An entry without a token (#0) is timed. */
+	{ "timed", ONE_TIERS "{slow, always}.\n", CALLS },
 	{ "messages", "{tiers, [{web, {e,e,1}}]}.\n{sampling, all}.\n"
 	    "{messages, true}.\n", WAITS },
 	{ "unasked", "{tiers, [{web, {e,e,1}}]}.\n{sampling, all}.\n", WAITS },

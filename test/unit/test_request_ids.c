@@ -58,16 +58,44 @@ TEST(test_counted)
 {
 	for (uint32_t i = 1; i <= 3; i++)
 		request_ids_label(&all, &a, i, 100 + i);
-	assert_true(request_ids_begins(&all, 1));
-	assert_false(request_ids_begins(&all, 1));
-	assert_false(request_ids_begins(&all, 0));
-	assert_true(request_ids_begins(&all, 2));
-	assert_false(request_ids_begins(&all, 3));
+	assert_true(request_ids_begins(&all, 1, 0));
+	assert_false(request_ids_begins(&all, 1, 0));
+	assert_false(request_ids_begins(&all, 0, 0));
+	assert_true(request_ids_begins(&all, 2, 0));
+	assert_false(request_ids_begins(&all, 3, 0));
 	assert_true(request_ids_ends(&all, 3));
 	assert_int_equal(all.ended, 0);
 	assert_true(request_ids_ends(&all, 2));
 	assert_false(request_ids_ends(&all, 2));
 	assert_fields(all, IS(begun, 2) IS(ended, 1));
+}
+
+/* Where only some are wanted, it may be known late which, by another node. */
+TEST(test_wanted)
+{
+	uint32_t node = 9;
+
+	all.named = true;
+	for (uint32_t i = 1; i <= 4; i++)
+		request_ids_label(&all, &a, i, 100 + i);
+	assert_false(request_ids_begins(&all, 1, 3));
+	assert_false(request_ids_counts(&all, 1, &node));
+	assert_true(request_ids_wanted(&all, 1));
+	assert_false(request_ids_wanted(&all, 1));
+	assert_true(request_ids_counts(&all, 1, &node));
+	assert_int_equal(node, 3);
+	/* known before its begin; and when it has ended */
+	assert_false(request_ids_wanted(&all, 2));
+	assert_true(request_ids_begins(&all, 2, 0));
+	assert_fields(all, IS(begun, 2) IS(ended, 0));
+	all.asked = 3;
+	assert_false(request_ids_begins(&all, 3, 0));
+	assert_true(request_ids_ends(&all, 3));
+	assert_true(request_ids_wanted(&all, 3));
+	assert_fields(all, IS(begun, 3) IS(ended, 1));
+	assert_false(request_ids_begins(&all, 4, 0));
+	assert_false(request_ids_wanted(&all, 4));
+	assert_false(request_ids_wanted(&all, 0));
 }
 
 TEST(test_labels)

@@ -2,6 +2,8 @@
  * test_request_tail.c - what exporters follow: each window once it is written, with
  * what it tells of those that were not; and slow requests, each once.
  */
+#include <unistd.h>
+
 #include "cases.h"
 #include "store_fixture.h"
 #include "store/query.h"
@@ -122,6 +124,40 @@ TEST(requests_in_order)
 	assert_true(sync_store(s));
 	assert_int_equal(look(&f, ids, &newest), 1);
 	assert_int_equal(ids[0], 4);
+	kp_store_close(s);
+}
+
+/* Those of runs that ended before it looked, too; and of another file from its beginning. */
+TEST(requests_of_all_runs)
+{
+	struct kp_request_tail f = { .all = true };
+	struct kp_store *s = open_store();
+	int64_t ids[4], newest;
+
+	kp_store_tree(s, new_tree(1));
+	assert_true(sync_store(s));
+	assert_int_equal(look(&f, ids, &newest), 1);
+	f.request = ids[0];
+	kp_store_tree(s, new_tree(1));
+	kp_store_close(s);
+	s = open_store();
+	kp_store_tree(s, new_tree(1));
+	assert_true(sync_store(s));
+	assert_int_equal(look(&f, ids, &newest), 2);
+	assert_int_equal(ids[0], 2);
+	assert_int_equal(ids[1], 3);
+	f.request = ids[1];
+	/* runs that are over may be deleted */
+	sql_exec("pragma foreign_keys = on; delete from request where run_id = 1");
+	sql_exec("delete from run where id = 1");
+	assert_int_equal(look(&f, ids, &newest), 0);
+	kp_store_close(s);
+	assert_int_equal(unlink(path), 0);
+	s = open_store();
+	kp_store_tree(s, new_tree(1));
+	assert_true(sync_store(s));
+	assert_int_equal(look(&f, ids, &newest), 1);
+	assert_int_equal(ids[0], 1);
 	kp_store_close(s);
 }
 

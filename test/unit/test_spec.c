@@ -231,6 +231,7 @@ TEST(test_tier)
 #define ENTRY_MSG(id, n) ENTRY_ON(id, n, FREE) "]"
 #define ENTRY_ON(id, n, free) "[{message,{{" id ",{caller}," n "," NEW(free) \
 	",true,[]," CARRIES ",{get_seq_token}}}}}"
+#define WATCH_MSG "{message,{{x,{caller},1,[],true,[],[]}}}"
 #define H "{*,{get_tcw},82951117}"
 
 /* No token, or one of a kprofd that is too old: it gets one of no request. */
@@ -241,8 +242,9 @@ TEST(test_tier)
 
 TEST(test_gives_tokens)
 {
+	/* Between slices as in them: what is watched are entries. */
 	assert_spec(kp_spec_tier, "[{t, \"m\"}]", (struct kp_mfa){ "m", "f",
-	    1 }, (struct kp_spec_params){ .one_in = 1, .gives_tokens = true },
+	    1 }, (struct kp_spec_params){ .one_in = 1, .gives_tokens = true, .watch = true },
 	    "[{_,[],[{message,{andalso," GIVEN ",{{[],{get_seq_token},"
 	    "{caller}}}}}]}]");
 }
@@ -266,6 +268,13 @@ TEST(test_entry)
 	p.sliced = true;
 	assert_spec(kp_spec_entry, TIERS "(_) -> x end}.", f, p,
 	    "[{_,[]," ENTRY_MSG("x", "10") "}]");
+	/* Between slices there is no token, and one of before goes. */
+	p.watch = true;
+	assert_spec(kp_spec_entry, TIERS "(_) -> x end}.\n{scheduling, true}.", f, p,
+	    "[{_,[],[" WATCH_MSG "," CARRIES "," CLEAR "}]}]");
+	p.exact = true;
+	assert_spec(kp_spec_entry, TIERS "(_) -> x end}.", f, p,
+	    "[{_,[],[" WATCH_MSG ",{exception_trace}," CARRIES "," CLEAR "}]}]");
 }
 
 #define LABELS "[{t, {m, '_', '_'}}].\n{entry, {m, in, 1}}.\n{label, fun "
@@ -307,6 +316,58 @@ TEST(test_labels)
 	p = (struct kp_spec_params){ .one_in = 1, .trace = true };
 	assert_spec(kp_spec_tier, LABELS "(_) -> q end}.", f, p,
 	    "[{_," TOKEN ",[{message,{{[],{get_seq_token},{caller}}}}]}]");
+}
+
+#define TRACED "{trace_id, fun "
+#define SHORT(v) "{andalso,{is_binary," v "},{=<,{byte_size," v "},64}}"
+
+/*
+ * Each clause comes with each clause that names a traceparent, then without; both
+ * patterns are guards.  Nothing longer than 64 bytes is copied.
+ */
+TEST(test_traced)
+{
+	struct kp_spec_params p = { .one_in = 1, .label_const = UINT64_C(1) << 42 };
+	struct kp_mfa f = { "m", "f", 2 };
+
+	assert_spec(kp_spec_entry, "[{t, \"m:f/2\"}].\n" TRACED "({m, f, [_, T]}) -> T end}.",
+	    f, p, "[{[$1,$2],[" SHORT("$2") "]," ENTRY_MSG("{{_trace,$2,[]}}", "1") "},"
+	    "{[$1,$2],[]," ENTRY_MSG("[]", "1") "}]");
+	assert_spec(kp_spec_entry, "[{t, \"m:f/2\"}].\n"
+	    "{identity, fun ({m, f, [a, _]}) -> x; ({m, f, [X, X]}) when is_atom(X) -> X end}.\n"
+	    TRACED "({m, f, [_, #{k := T}]}) when binary_part(T, 53, 2) =:= <<\"01\">> -> T;"
+	    " ({m, f, [_, {T}]}) when is_list(T) -> undefined; ({m, g, [_, T]}) -> T end}.",
+	    f, p,
+	    "[{[$1,$2],[{=:=,$1,a},{is_map,$2},{is_map_key,{const,k},$2},"
+	    "{=:=,{binary_part,{map_get,k,$2},53,2},<<01>>}," SHORT("{map_get,k,$2}") "],"
+	    ENTRY_MSG("{{_trace,{map_get,k,$2},x}}", "1") "},"
+	    "{[$1,$2],[{=:=,$1,a},{is_tuple,$2},{=:=,{size,$2},1},{is_list,{element,1,$2}}],"
+	    ENTRY_MSG("x", "1") "},"
+	    "{[$1,$2],[{=:=,$1,a}]," ENTRY_MSG("x", "1") "},"
+	    "{[$1,$2],[{=:=,$2,$1},{is_atom,$1},{is_map,$2},{is_map_key,{const,k},$2},"
+	    "{=:=,{binary_part,{map_get,k,$2},53,2},<<01>>}," SHORT("{map_get,k,$2}") "],"
+	    ENTRY_MSG("{{_trace,{map_get,k,$2},$1}}", "1") "},"
+	    "{[$1,$2],[{=:=,$2,$1},{is_atom,$1},{is_tuple,$2},{=:=,{size,$2},1},"
+	    "{is_list,{element,1,$2}}]," ENTRY_MSG("$1", "1") "},"
+	    "{[$1,$2],[{=:=,$2,$1},{is_atom,$1}]," ENTRY_MSG("$1", "1") "},"
+	    "{[$1,$2],[{is_map,$2},{is_map_key,{const,k},$2},"
+	    "{=:=,{binary_part,{map_get,k,$2},53,2},<<01>>}," SHORT("{map_get,k,$2}") "],"
+	    ENTRY_MSG("{{_trace,{map_get,k,$2},[]}}", "1") "},"
+	    "{[$1,$2],[{is_tuple,$2},{=:=,{size,$2},1},{is_list,{element,1,$2}}],"
+	    ENTRY_MSG("[]", "1") "},"
+	    "{[$1,$2],[]," ENTRY_MSG("[]", "1") "}]");
+	/* a tier's calls name none, nor do those of kprof trace, nor for a check */
+	assert_spec(kp_spec_tier, "[{t, \"m:f/2\"}].\n" TRACED "({m, f, [_, T]}) -> T end}.",
+	    f, p, "[" REST "]");
+	p.trace = true;
+	assert_spec(kp_spec_tier, "[{t, \"m:f/2\"}].\n" TRACED "({_, _, [T | _]}) -> T end}.",
+	    (struct kp_mfa){ "kprof", "trace_id", 1 }, p,
+	    "[{_," TOKEN ",[{message,{{[],{get_seq_token},{caller}}}}]}]");
+	p.trace = false;
+	assert_spec(kp_spec_tier, "[{t, \"m:f/2\"}].\n" TRACED
+	    "({kprof, trace_id, [T]}) -> T end}.", (struct kp_mfa){ "kprof", "trace_id", 1 },
+	    p, "[{[$1],[{is_seq_trace}," SHORT("$1") "]," TIER_MSG("{{_trace,$1,[]}}") "},"
+	    "{[$1],[{is_seq_trace}]," TIER_MSG("[]") "}]");
 }
 
 #define TIER_ON(flags) TIER_ACTION("[]") ",{orelse," KPROFDS \

@@ -119,6 +119,24 @@ by_text(const void *pa, const void *pb)
 	return c != 0 ? c : a->state - b->state;
 }
 
+/* The octaves of the durations that the cells have, in their order: "27 0". */
+static const char *
+octaves(uint32_t node)
+{
+	static char text[256];
+	struct kp_window *w = window_of(node);
+	size_t n = 0;
+
+	text[0] = '\0';
+	if (w->nstacks > 0)
+		qsort(w->stacks, w->nstacks, sizeof(*w->stacks), by_text);
+	for (size_t i = 0; i < w->nstacks; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s:%d",
+		    i > 0 ? " " : "", w->stacks[i].path, w->stacks[i].octave);
+	kp_window_free(w);
+	return text;
+}
+
 /* Checks the cells of the window, sorted, a line each. */
 static void
 cells(uint32_t node, const char *want)
@@ -195,6 +213,27 @@ ONE(a_sample_has_the_path_of_its_call)
 	    "get [web;db] running 'work:do/1:7' 2 10 30\n");
 	assert_fields(*totals(0), IS(waiting, 0) IS(joined, 4));
 	cells(0, "");
+}
+
+/*
+ * Requests of 100 ms, over 62.5 up to 125, and of 40 ms; the first one's work goes on
+ * after it has closed.  A third has no end.
+ */
+ONE(a_sample_has_the_duration_of_its_request)
+{
+	one_request();
+	sample(1, 1, 10, "running", IN_WORK);
+	entry(&f, 4, "e", NULL, 2, 100);
+	back_to(&f, 4, NULL, 140);
+	sample(4, 2, 120, "running", "work:short/0:1");
+	expire(&f, 500);
+	sample(2, 1, 600, "running", IN_WORK);
+	expires(0, 620);
+	assert_string_equal(octaves(0), "_after:27 web:27 web:26");
+	entry(&f, 5, "e", NULL, 3, 700);
+	sample(5, 3, 710, "running", IN_WORK);
+	expire(&f, 700 + 70e3);
+	assert_string_equal(octaves(0), "web:0");
 }
 
 ONE(samples_come_before_events)
@@ -569,7 +608,7 @@ static struct stack_cell_key
 nth_key(uint32_t identity, uint32_t i)
 {
 	return (struct stack_cell_key){ identity, 1, 2 + i,
-		KP_STACK_RUNNING };
+		KP_STACK_RUNNING, 20 };
 }
 
 /* The rest of a path is one cell of it, and the rest of those is one. */

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "cases.h"
+#include "pprof_text.h"
 #include "kprofd/etf.h"
 #include "kprofd/trace.h"
 #include "profile/stacks/stack_report.h"
@@ -99,7 +100,7 @@ name(uint32_t number, const char *group, const char *app)
 static struct stack_view
 view(void)
 {
-	return (struct stack_view){ .sum = &sum, .states = STACK_WORKING,
+	return (struct stack_view){ .sum = &sum, .states = KP_STACK_WORKING,
 		.target = "app@host", .otp = 27, .depth = 8, .schedulers = 2,
 		.share = 0.005, .elapsed = 10 * S, .time = 100 * S,
 		.counts = { .looked = 1234, .busy = 31 * MS } };
@@ -272,6 +273,9 @@ TEST(test_cut)
 	assert_has(text, "    ...\n");
 	assert_has(text, "          m:c/1\n");
 	assert_has(text, "     m:a/1\n");
+	assert_has(written(stack_notes, &v), "(backtrace_depth, which is the "
+	    "application's to set): 1 sample of 2 has that many, and may lack "
+	    "outer ones");
 }
 
 TEST(test_folded)
@@ -295,9 +299,54 @@ TEST(test_speedscope)
 
 	feed_some();
 	text = written(stack_speedscope, &v);
-	assert_has(text, "{\"type\":\"sampled\",\"name\":\"my_server\",\"unit\":"
+	assert_has(text, "{\"type\":\"evented\",\"name\":\"my_server\",\"unit\":"
 	    "\"nanoseconds\",\"startValue\":0,\"endValue\":4000000000,"
-	    "\"samples\":[[");
+	    "\"events\":[{\"type\":\"O\",");
+}
+
+TEST(test_pprof)
+{
+	struct stack_view v = view();
+	struct kp_buf text;
+
+	v.from = 1700000000 * S;
+	v.states = STACK_ALL;
+	v.depth = 3;
+	name(2, "my_server", "my_app");
+	feed("running", "aba", 10, 2, 3 * S);
+	feed("waiting", "ba", 10, 2, 5 * S);
+	feed("running", NULL, 13, 0, 2 * S);
+	kp_buf_init(&text, 1u << 16);
+	stack_pprof(&out, &v);
+	assert_int_equal(out.err, KP_OK);
+	pprof_text(&text, out.p, out.len);
+	/* a call of itself is there, and what the VM has cut */
+	assert_string_equal(kp_buf_cstr(&text),
+	    "type samples count\ntype wall nanoseconds\ntype running nanoseconds\n"
+	    "shows running\n"
+	    "m:a/1@m:7 < m:b/1@m:7 < m:a/1@m:7 < ...@:0, 1 3000000000 3000000000, "
+	    "node=app@host group=my_server application=my_app state=running\n"
+	    "m:b/1@m:7 < m:a/1@m:7, 1 5000000000 0, "
+	    "node=app@host group=my_server application=my_app state=waiting\n"
+	    "(not seen)@:0, 1 2000000000 0, "
+	    "node=app@host group=(not named) state=not seen\n"
+	    "time 1700000000000000000\nduration 10000000000\n"
+	    "period type wall nanoseconds\nperiod 3333333333\n");
+	kp_buf_free(&text);
+}
+
+/* A function that calls itself is one box, however deep. */
+TEST(test_recursion)
+{
+	struct stack_view v = view();
+
+	name(2, "my_server", "");
+	feed("running", "bccca", 10, 2, 1 * S);
+	feed("running", "bca", 10, 2, 2 * S);
+	feed("running", "bcaca", 10, 2, 4 * S);
+	assert_string_equal(written(stack_folded, &v),
+	    "my_server;m:a/1;m:c/1;m:a/1;m:c/1;m:b/1 4000000\n"
+	    "my_server;m:a/1;m:c/1;m:b/1 3000000\n");
 }
 
 /* A node may send any time below 2^62 ns: the sum of a profile overflowed. */
@@ -355,7 +404,7 @@ TEST(test_json)
 	feed_some();
 	text = written(stack_json, &v);
 	assert_has(text, "\"samples\":6,\"not_seen\":1,\"dropped\":0,");
-	assert_has(text, "\"depth\":8,\"stacks\":[{\"node\":\"app@host\","
+	assert_has(text, "\"depth\":8,\"cut\":0,\"stacks\":[{\"node\":\"app@host\","
 	    "\"group\":\"conn:init/1\",\"application\":null,\"state\":"
 	    "\"waiting\",\"frames\":[\"m:a/1:7\",\"m:c/1:7\"],\"samples\":1,"
 	    "\"ms\":5000");
@@ -424,6 +473,8 @@ TEST(test_groups)
 	assert_lacks(text, "too far");
 	assert_lacks(text, "second");
 	assert_fields(sum, IS(groups[5].procs, 1) IS(groups[0].procs, 2));
+	name(7, "web:'-init/1-fun-0-'/0", "");
+	assert_string_equal(stack_group_name(&sum, 7), "web:init/1 (fun)");
 }
 
 TESTS(setup, teardown)

@@ -732,10 +732,20 @@ TEST(test_strayed)
 	assert_int_equal(cell("db", "i00005")->counted, 0);
 	assert_int_equal(cell("_total", "_total")->counted, 10);
 	assert_fields(*cell("auth", "_total"), IS(counted, 7) IS(calls, 0));
-	/* where all are sampled none is missed */
+	/* but those that are lost because nobody knows whose they are */
 	rq.weight = 1;
 	kp_stats_request(st, &rq);
+	kp_stats_late(st, &(struct kp_late_call){ .crossed = true, .fn = 2,
+	    .identity = KP_IDENT_NONE, .weight = 8, .outcome = KP_UNFINISHED });
+	kp_stats_late(st, &(struct kp_late_call){ .crossed = true, .fn = 2,
+	    .identity = KP_IDENT_NONE, .weight = 1, .outcome = KP_UNFINISHED });
 	rotate(st, 2, 3);
+	assert_fields(*cell("db", "_total"), IS(strayed, 2) IS(missed, 9)
+	    IS(calls, 2) IS(async_calls, 1));
+	assert_fields(*cell("db", "i00005"), IS(strayed, 0) IS(missed, 0));
+	/* where all are sampled none is missed */
+	kp_stats_request(st, &rq);
+	rotate(st, 3, 4);
 	assert_fields(*cell("db", "_total"), IS(strayed, 0) IS(missed, 0)
 	    IS(counted, 0));
 }

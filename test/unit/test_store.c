@@ -390,7 +390,7 @@ TEST(test_older_schema)
 	sql_exec("pragma user_version = 9");
 	n = slurp("", before, sizeof(before));
 	snprintf(words, sizeof(words), "cannot open '%s': written by an older "
-	    "kprofd (its schema is 9, this program knows 11; keep it and begin "
+	    "kprofd (its schema is 9, this program knows 12; keep it and begin "
 	    "a new one with kprofd -db)", path);
 	refused(path, words);
 	query_refused(path, words);

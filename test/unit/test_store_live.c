@@ -100,13 +100,15 @@ TEST_WITH(test_report, setup, teardown)
 	static const char *const nodes[] = { "a@h" };
 	struct kp_store *s = open_store();
 	struct kp_query *q = open_query();
+	struct kp_query_tiers tiers;
 	struct live_windows r = { 0 };
 	struct report *report;
 
 	put(nodes, 1);
 	assert_int_equal(live_windows_read(&r, form.p, form.len), KP_OK);
-	assert_int_equal(report_from_running(q, &all, &r, &report),
-	    KP_OK);
+	assert_int_equal(kp_query_tiers(q, &tiers), KP_OK);
+	assert_int_equal(report_from_running(&tiers, NULL, &r, &report), KP_OK);
+	kp_query_tiers_free(&tiers);
 	live_windows_free(&r);
 	assert_true(report->running);
 	assert_fields(*report, IS(left, 6 * S) IS(ntiers, 2) IS(nodes[0], "a@h")

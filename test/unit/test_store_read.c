@@ -3,6 +3,7 @@
  * sum of a range.
  */
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -10,10 +11,15 @@
 #include <unistd.h>
 
 #include "cases.h"
+#include "report/report.h"
 #include "report/series.h"
 #include "store/schema.h"
 #include "store/query.h"
 #include "store_fixture.h"
+
+#define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
+#define OTHER "4bf92f3577b34da6a3ce929d0e0e4735"
+#define PARENT "00-" TRACE "-00f067aa0ba902b7-01"
 
 TEST(test_tree)
 {
@@ -34,10 +40,13 @@ TEST(test_tree)
 	t->calls[4].total = t->calls[4].self = -1;
 	t->calls[0].node = "a@h";	/* where it began: goes without saying */
 	t->calls[3].node = "db@h";
+	t->calls[1].pauses = (struct kp_call_pauses){ .gc = 200000, .out = 0 };
 	kp_store_tree(s, t);
 	assert_true(sync_store(s));
 	assert_sql("select seq, node from slow_calls",
 	    "0|\n1|\n2|\n3|db@h\n4|");
+	assert_sql("select seq, gc_ms, out_ms from slow_calls where seq < 2",
+	    "0|null|null\n1|0.2|0.0");
 	assert_sql("select seq, parent, start_ms, tier, call, total_ms,"
 	    " self_ms, outcome, async from slow_calls",
 	    "0|null|0.0||web:handle/1|0.001|0.001|returned|\n1|0|0.0|db| "
@@ -47,7 +56,7 @@ TEST(test_tree)
 	    "4|null|0.0|db|db:query/2|0.001|0.001|returned|");
 	assert_sql("select * from slow_requests",
 	    "1|2023-11-14T22:13:20.123Z|a@h|create|300.0|raised|5|"
-	    "288230371856744449|null|10|0");
+	    "288230371856744449|null|10|0|null");
 
 	q = open_query();
 	assert_int_equal(kp_query_slow(q, &all, KP_SLOW_TOTAL, NULL, 0, 10,
@@ -70,6 +79,50 @@ TEST(test_tree)
 	kp_store_close(s);
 }
 
+/* Requests of a trace are found by its id; the file may hold anything as such. */
+TEST(test_traced)
+{
+	struct kp_query_range r = all;
+	struct kp_store *s = open_store();
+	struct kp_query_requests slow;
+	struct kp_query *q;
+	struct kp_tree *t;
+
+	for (int i = 0; i < 3; i++) {
+		t = new_tree(1);
+		t->start += i;
+		strcpy(t->traceparent, i == 0 ? "" : i == 1 ? PARENT :
+		    "00-" OTHER "-00f067aa0ba902b7-00");
+		kp_store_tree(s, t);
+	}
+	assert_true(sync_store(s));
+	assert_sql("select trace_id from slow_requests",
+	    "null\n" TRACE "\n" OTHER);
+	sql_exec("insert into request (run_id, node_id, identity_id, start_ns, total_ns,"
+	    " label, weight, outcome, traceparent) select run_id, node_id, identity_id,"
+	    " start_ns, total_ns, label, weight, outcome, '00-" TRACE "-x'"
+	    " from request where id = 1");
+	q = open_query();
+	r.trace = TRACE;
+	assert_int_equal(kp_query_slow(q, &r, KP_SLOW_TOTAL, NULL, 0, 10, &slow),
+	    KP_OK);
+	assert_fields(slow, IS(n, 2) IS(v[0].id, 2) IS(v[0].traceparent, PARENT)
+	    IS(v[1].id, 4));
+	assert_null(slow.v[1].traceparent);
+	kp_query_requests_free(&slow);
+	assert_int_equal(kp_query_slow(q, &r, KP_SLOW_SELF, NULL, 0, 10, &slow),
+	    KP_OK);
+	assert_fields(slow, IS(n, 1) IS(v[0].id, 2));
+	kp_query_requests_free(&slow);
+	r.trace = "4bf92f3577b34da6a3ce929d0e0e4737";
+	assert_int_equal(kp_query_slow(q, &r, KP_SLOW_TOTAL, NULL, 0, 10, &slow),
+	    KP_OK);
+	assert_int_equal(slow.n, 0);
+	kp_query_requests_free(&slow);
+	kp_query_close(q);
+	kp_store_close(s);
+}
+
 static void
 put_related(struct kp_store *s, uint64_t label, uint64_t parent, kp_dur_ns at)
 {
@@ -79,6 +132,17 @@ put_related(struct kp_store *s, uint64_t label, uint64_t parent, kp_dur_ns at)
 	t->parent_label = parent;
 	t->start = T0 + at;
 	t->total = 100 * KP_NS_PER_MS;
+	kp_store_tree(s, t);
+}
+
+/* At the same time, and no peer. */
+static void
+put_other_node(struct kp_store *s, kp_dur_ns at)
+{
+	struct kp_tree *t = new_tree(1);
+
+	t->node = "other@host";
+	t->start = T0 + at;
 	kp_store_tree(s, t);
 }
 
@@ -95,12 +159,16 @@ TEST(test_related)
 	put_related(s, 13, 99, 30 * KP_NS_PER_MS);	/* inside one that was fast */
 	put_related(s, 14, 10, 300 * S);
 	put_related(s, 10, 0, 300 * S);
+	put_other_node(s, 10 * KP_NS_PER_MS);
 	assert_true(sync_store(s));
 	q = open_query();
 	assert_int_equal(kp_query_tree(q, 1, &tree), KP_OK);
 	assert_int_equal(kp_query_related(q, 1, &tree), KP_OK);
 	assert_fields(tree, IS(outer.id, 0) IS(ninner, 2) IS(inner[0].id, 3)
 	    IS(inner[1].id, 2) IS(inner[1].start, T0 + 40 * KP_NS_PER_MS));
+	/* those at the same time, the longest together with it first */
+	assert_fields(tree, IS(npeers, 3) IS(peers[0].id, 3) IS(peers[1].id, 4)
+	    IS(peers[2].id, 2) IS(peers[0].total, 100 * KP_NS_PER_MS));
 	kp_query_tree_free(&tree);
 	assert_int_equal(kp_query_tree(q, 2, &tree), KP_OK);
 	assert_int_equal(kp_query_related(q, 2, &tree), KP_OK);
@@ -207,7 +275,7 @@ TEST(test_sum)
 	r.identity = NULL;
 	r.identity_glob = "cr*";
 	assert_int_equal(kp_query_sum(q, &r, &sum), KP_OK);
-	assert_int_equal(sum.ncells, 2);
+	assert_int_equal(sum.ncells, 4);	/* those of _total are there, too */
 	kp_query_sum_free(&sum);
 	assert_int_equal(kp_query_nodes(q, &r, &nodes), KP_OK);
 	assert_fields(nodes, IS(n, 1) IS(v[0], "a@h"));
@@ -227,6 +295,66 @@ TEST(test_sum)
 	kp_query_tiers_free(&names);
 	kp_query_close(q);
 	kp_store_close(s);
+}
+
+static bool
+is_key(const struct kp_query_key *v, size_t n, const struct kp_cell *c)
+{
+	for (size_t i = 0; i < n; i++)
+		if ((v[i].tier == NULL || strcmp(v[i].tier, c->tier) == 0) &&
+		    (v[i].identity == NULL || strcmp(v[i].identity, c->identity) == 0))
+			return true;
+	return false;
+}
+
+/* Sums of chosen cells have these, with the figures that a sum of all has. */
+TEST(test_keys)
+{
+	static const struct {
+		struct kp_query_key keys[2];
+		size_t nkeys, cells;
+	} v[] = {
+		{ { { "db", "create" } }, 1, 1 },
+		{ { { "db", "create" }, { "_total", "_total" } }, 2, 2 },
+		{ { { "db", NULL } }, 1, 2 },
+		{ { { NULL, "create" } }, 1, 4 },
+		{ { { PART, NULL } }, 1, 2 },
+		{ { { "none", "create" } }, 1, 0 },
+		{ { { "db", "none" } }, 1, 0 },
+		{ { { "none", NULL }, { "db", "_total" } }, 2, 1 },
+	};
+	struct kp_db *db = keep_open(NULL);
+	struct kp_query_range r = all;
+	struct kp_query_sum whole, some;
+	const struct kp_cell *c;
+	struct kp_query *q;
+	struct kp_window *w;
+
+	for (int i = 0; i < 3; i++) {
+		w = labelled_window(i == 2 ? "b@h" : "a@h", NOON + i * 10 * S);
+		keep_put(db, w);
+		kp_window_free(w);
+	}
+	q = open_query();
+	assert_int_equal(kp_query_sum(q, &all, &whole), KP_OK);
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		r.keys = v[i].keys;
+		r.nkeys = v[i].nkeys;
+		assert_int_equal(kp_query_sum(q, &r, &some), KP_OK);
+		assert_int_equal(some.ncells, v[i].cells);
+		assert_int_equal(some.windows, whole.windows);
+		for (size_t k = 0; k < some.ncells; k++) {
+			c = kp_query_cell(&whole, some.cells[k].tier, some.cells[k].identity);
+			assert_true(is_key(v[i].keys, v[i].nkeys, c));
+			assert_true(some.cells[k].calls == c->calls &&
+			    some.cells[k].w_total == c->w_total &&
+			    some.cells[k].hist.count == c->hist.count);
+		}
+		kp_query_sum_free(&some);
+	}
+	kp_query_sum_free(&whole);
+	kp_query_close(q);
+	db_close(db, 0);
 }
 
 /* A file in WAL mode where nothing can be made beside it: a copy. */
@@ -495,8 +623,9 @@ TEST(test_uncounted)
 	q = open_query();
 	assert_int_equal(kp_query_series(q, &all, &want, &series), KP_OK);
 	assert_in_range(series.n, 4, 5);	/* one for where the last ends */
-	for (int i = 0; i < 4; i++)
-		assert_int_equal(series.v[i].unseen, i % 2);
+	assert_true(series.v[0].counted == 10 * S && series.v[1].counted < 0);
+	assert_int_equal(series.v[2].counted / KP_NS_PER_MS, 6000);
+	assert_int_equal(series.v[3].counted, 10 * S);	/* all that were there */
 	assert_int_equal(series.v[3].windows, 2);
 	kp_buf_init(&b, 1 << 20);
 	series_load_json(&b, &series);
@@ -504,6 +633,60 @@ TEST(test_uncounted)
 	assert_has(kp_buf_cstr(&b), "\"lost\":[0,9995,4000,10001");
 	kp_buf_free(&b);
 	kp_series_free(&series);
+	kp_query_close(q);
+	kp_store_close(s);
+}
+
+static void
+put_counted(struct kp_store *s, const char *node, int i, uint64_t calls, uint64_t away)
+{
+	struct kp_window *w = known_window(node, T0 + i * 10 * S);
+
+	w->entry_calls = w->sampled = calls;
+	w->losses.n[KP_LOSS_UNCOUNTED] = away;
+	kp_store_window(s, w);
+}
+
+/*
+ * Rates were per all of the time, also of that in which an agent was away: 91.7/s were
+ * shown of 114.6.  a has 120 and then 30 a second, with 5 s of 20 uncounted; b 10 a
+ * second all the time; c's agent was never there; d is a target for the last 10 s.
+ */
+TEST(test_counted)
+{
+	static const struct kp_query_range by_node = { .until = INT64_MAX,
+		.by_node = true };
+	static const struct {
+		const char *node;
+		kp_dur_ns counted;
+	} own[] = { { "a@h", 15 * S }, { "b@h", 20 * S }, { "c@h", -1 },
+		{ "d@h", 10 * S } };
+	struct kp_store *s = open_store();
+	struct kp_query_sum sum;
+	struct report *r;
+	struct kp_query *q;
+
+	for (int i = 0; i < 2; i++) {
+		put_counted(s, "a@h", i, i == 0 ? 1200 : 150, i == 0 ? 0 : 5000);
+		put_counted(s, "b@h", i, 100, 0);
+		put_counted(s, "c@h", i, 0, 10000);
+	}
+	put_counted(s, "d@h", 1, 50, 0);
+	assert_true(sync_store(s));
+	q = open_query();
+	assert_int_equal(kp_query_cover(q, &all, &sum), KP_OK);
+	/* 1350 in 15 s are 1800 in 20; d adds 50 */
+	assert_true(fabs((double)sum.entry_calls / (double)sum.counted * 1e9 -
+	    (1800 + 200 + 50) / 20.0) < 1e-6);
+	assert_int_equal(sum.covered, 20 * S);
+	assert_int_equal(report_from_db(q, &by_node, &r), KP_OK);
+	assert_int_equal(r->rows[0].counted, sum.counted);
+	assert_int_equal(r->nrows, 5);
+	for (size_t i = 1; i < r->nrows; i++)
+		for (size_t k = 0; k < 4; k++)
+			if (strcmp(r->rows[i].identity, own[k].node) == 0)
+				assert_int_equal(r->rows[i].counted, own[k].counted);
+	report_free(r);
 	kp_query_close(q);
 	kp_store_close(s);
 }

@@ -71,11 +71,11 @@ TEST(test_cost)
 	}
 	assert_sql("select count(*), min(events), min(cost_ms), min(agent_ms),"
 	    " min(scheduler_percent), min(scheduled), min(sampled) from costs",
-	    "5|1000|5.27|3.0|0.053|400|10");
+	    "5|1000|4.752|3.0|0.048|400|10");
 	keep_settle(db, NOON + 3 * HOUR);
 	assert_sql("select count(*) from time_window", "1");
 	assert_sql("select events, armed_calls, agent_ns, cost_ns, scheduled,"
-	    " sampled from cost", "5000|10000|15000000|26350000|2000|50");
+	    " sampled from cost", "5000|10000|15000000|23760000|2000|50");
 	keep_settle(db, NOON + 3 * DAY);
 	assert_sql("select count(*) from cost", "0");
 	db_close(db, 0);

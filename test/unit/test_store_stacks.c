@@ -101,6 +101,42 @@ TEST_WITH(test_rows, setup, teardown)
 	assert_string_equal(answer(&r, 9), "0 0 left 0 0 0\n");
 }
 
+/*
+ * By octave: 28 is up to 250 ms, 29 from there up to 500; 0 is not known.  Rows of one
+ * stack are one row of an answer.
+ */
+TEST_WITH(test_durations, setup, teardown)
+{
+	struct kp_store *s = open_store();
+	struct kp_query_range r = all;
+	struct kp_window *w = known_window("a@h", T0);
+	struct kp_query_stacks got;
+	struct kp_query *q;
+
+	for (int i = 0; i < 4; i++) {
+		add(w, "create", "web", "web:slow/0", KP_STACK_RUNNING, 1 + i * i);
+		w->stacks[i].octave = (uint8_t)(i == 0 ? 0 : 27 + i);
+	}
+	kp_store_window(s, w);
+	kp_store_close(s);
+	assert_sql("select samples, over_ms, to_ms from tier_stacks",
+	    "10|500.0|1000.0\n5|250.0|500.0\n2|125.0|250.0\n1|null|null");
+	assert_string_equal(answer(&all, 9), "18 0 left 0 0 0\n"
+	    "a@h create web web:slow/0 [running] 18 180 1800\n");
+	r.took_from = 29;
+	r.took_to = 30;
+	assert_string_equal(answer(&r, 9), "15 0 left 0 0 0\n"
+	    "a@h create web web:slow/0 [running] 15 150 1500\n");
+	r.took_other = true;
+	assert_string_equal(answer(&r, 9), "2 0 left 0 0 0\n"
+	    "a@h create web web:slow/0 [running] 2 20 200\n");
+	q = open_query();
+	assert_int_equal(kp_query_stacks(q, &r, 9, &got), KP_OK);
+	assert_int_equal(got.untimed, 1);
+	kp_query_stacks_free(&got);
+	kp_query_close(q);
+}
+
 TEST_WITH(test_views, setup, teardown)
 {
 	struct kp_db *db = keep_open(NULL);
@@ -111,7 +147,7 @@ TEST_WITH(test_views, setup, teardown)
 	db_close(db, 0);
 	assert_sql("select * from tier_stacks limit 1",
 	    "2023-11-14T22:13:20.123Z|2023-11-14T22:13:30.123Z|a@h|create|web|"
-	    "running|web:handle/2:14;'a/b':c/1|3|300.0");
+	    "running|web:handle/2:14;'a/b':c/1|3|300.0|null|null");
 	assert_sql("select identity, tier, function, state, samples, ms from"
 	    " stack_functions",
 	    "create|db|db:query/2|in a call|5|500.0\n"
@@ -188,7 +224,7 @@ TEST(test_limit_of_others)
 	for (int i = 0; i < 60; i++) {
 		const struct stack_row r = { .identity = 1 + i / 10,
 			.path = 1 + i % 2, .stack = 1 + i % 10, .state =
-			(uint8_t)(i % 3), .samples = 1, .time = 1,
+			(uint8_t)(i % 3), .octave = (uint8_t)(1 + i / 20), .samples = 1, .time = 1,
 			.w_time = 100 - i };
 
 		assert_int_equal(stack_totals_add(&s, &r), KP_OK);
@@ -201,6 +237,7 @@ TEST(test_limit_of_others)
 		assert_true(i < 3 ? s.v[i].stack < 90 : s.v[i].stack == 90);
 		assert_true((s.v[i].identity == 92) == (i >= 5));
 		assert_true((s.v[i].path == 91) == (i >= 5));
+		assert_true((s.v[i].octave == 0) == (i >= 5));
 	}
 	assert_int_equal(samples, 60);
 	assert_int_equal(time, 60 * 100 - 59 * 60 / 2);
@@ -227,7 +264,7 @@ TEST_WITH(test_rolled_up_limit, setup, teardown)
 	assert_sql("select count(*), min(level) from time_window", "1|3600");
 	assert_sql(SUMS, sums);
 	assert_sql("select count(*), sum(frames = '_other') from stack_stat s"
-	    " join stack t on t.id = s.stack_id", "408|8");
+	    " join stack t on t.id = s.stack_id", "808|8");
 	assert_sql("select max(samples), (select frames from stack where id ="
 	    " stack_id) from stack_stat where stack_id <> (select id from stack"
 	    " where frames = '_other')", "7200|m:f/1:0");

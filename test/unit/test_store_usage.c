@@ -502,7 +502,7 @@ TEST(gauges)
 	assert_non_null(strstr(kp_buf_cstr(&b), "\nkprof_node_memory_bytes"
 	    "{node=\"a@h\",kind=\"atom\"} 5000\n"));
 	kp_buf_reset(&b);
-	assert_true(otlp_metrics(&b, t, 1) > 6);
+	assert_true(otlp_metrics(&b, NULL, t, 1) > 6);
 	assert_non_null(strstr(kp_buf_cstr(&b), "{\"name\":"
 	    "\"kprof.mailbox.longest\",\"unit\":\"{message}\""));
 	assert_non_null(strstr(kp_buf_cstr(&b), "\"gauge\":{\"dataPoints\":["

@@ -149,4 +149,19 @@ TEST(test_ports)
 	free(t);
 }
 
+/* One request in four was measured "to keep to the budget" where {slices, 4} asked for that. */
+TEST(test_rate_why)
+{
+	struct target *t = calloc(1, sizeof(*t));
+
+	t->sampler = (struct kp_sampler){ .conf = { KP_SAMPLE_SLICES, 4 },
+		.rated = 4, .cut = 1, .frugal = 4, .one_in = 4 };
+	assert_string_equal(target_rate_why(t), "");
+	t->sampler.frugal = t->sampler.one_in = 5;
+	assert_string_equal(target_rate_why(t), "to keep to the budget");
+	t->sampler.cut = 2;
+	assert_string_equal(target_rate_why(t), "after an overload");
+	free(t);
+}
+
 TESTS(NULL, NULL)

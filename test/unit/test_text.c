@@ -4,10 +4,12 @@
  */
 #include <math.h>
 #include <sqlite3.h>
+#include <sys/vfs.h>
 #include <time.h>
 
 #include "cases.h"
 #include "config/tiers_file.h"
+#include "text/file_why.h"
 #include "text/grid.h"
 #include "text/json.h"
 #include "text/text.h"
@@ -69,6 +71,10 @@ TEST(test_counts)
 {
 	char b[TEXT_MAX];
 
+	assert_int_equal(text_hex('f'), 15);
+	assert_int_equal(text_hex('A'), 10);
+	assert_int_equal(text_hex('g'), -1);
+	assert_int_equal(text_hex(0), -1);
 	assert_string_equal(text_count(b, 0), "0");
 	assert_string_equal(text_count(b, 999), "999");
 	assert_string_equal(text_count(b, 1204), "1 204");
@@ -627,6 +633,31 @@ TEST(test_diag_long)
 	line = strchr(kp_buf_cstr(&buf), '\n') + 1;
 	caret = strchr(line, '\n') + 1;
 	assert_int_equal(strchr(line, 'X') - line, strchr(caret, '^') - caret);
+}
+
+int __wrap_statfs(const char *path, struct statfs *st);
+
+static long file_system;
+
+int
+__wrap_statfs(const char *path, struct statfs *st)
+{
+	st->f_type = file_system;
+	return strncmp(path, "none", 4) == 0 ? -1 : 0;
+}
+
+/* File systems of other hosts, on which a database would not be safe. */
+TEST(test_remote)
+{
+	file_system = 0x6969;
+	assert_string_equal(file_remote("kprofd.db"), "NFS");
+	assert_string_equal(file_remote("none"), "NFS");	/* its directory */
+	assert_null(file_remote("none/none"));
+	/* f_type has a sign on some machines */
+	file_system = (int32_t)0xff534d42;
+	assert_string_equal(file_remote("kprofd.db"), "CIFS");
+	file_system = 0xef53;	/* ext4 */
+	assert_null(file_remote("kprofd.db"));
 }
 
 TESTS(setup, teardown)

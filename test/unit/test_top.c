@@ -59,6 +59,8 @@ FIXTURE(setup)
 	kp_buf_init(&buf, 1 << 20);
 	for (size_t i = 0; i < ROWS; i++)
 		make_row(i);
+	for (size_t i = 0; i < ROWS; i++)
+		rows[i].counted = 60 * S;
 	rep = (struct report){ .windows = 6, .covered = 60 * S, .tiers = tiers,
 		.ntiers = TIERS, .rows = rows, .nrows = ROWS };
 	rep.losses.n[KP_LOSS_SAMPLED_OUT] = 1234;

@@ -18,15 +18,23 @@ assert.ok(ajv.validate(read(`${modules}/speedscope/dist/release/file-format-sche
 
 const own = new Map(trace.shared.frames.map(({ name }) => [name, 0]));
 assert.equal(own.size, trace.shared.frames.length, 'names are different');
-for (const { name, unit, samples, weights, startValue, endValue } of trace.profiles) {
-  assert.equal(unit, 'nanoseconds');
-  assert.equal(samples.length, weights.length, name);
-  samples.forEach((stack, i) => {
-    assert.ok(stack.every((frame) => frame in trace.shared.frames), `${name}: frames are there`);
-    const top = trace.shared.frames[stack.at(-1)].name;
-    own.set(top, own.get(top) + weights[i]);
-  });
-  const sum = weights.reduce((a, b) => a + b, 0);
+for (const { name, type, unit, events, startValue, endValue } of trace.profiles) {
+  const open = [];
+  let last = startValue, sum = 0;
+  assert.deepEqual([type, unit], ['evented', 'nanoseconds']);
+  for (const { type: edge, frame, at } of events) {
+    assert.ok(frame in trace.shared.frames, `${name}: frame ${frame} is there`);
+    assert.ok(at >= last && at <= endValue, `${name}: ${last}, then ${at}`);
+    if (open.length > 0) {
+      const top = trace.shared.frames[open.at(-1)].name;
+      own.set(top, own.get(top) + at - last);
+      sum += at - last;
+    }
+    last = at;
+    if (edge === 'O') open.push(frame);
+    else assert.equal(open.pop(), frame, `${name}: what ends is the last that began`);
+  }
+  assert.deepEqual(open, [], `${name}: all has ended`);
   assert.ok(sum > 0 && sum <= endValue - startValue, `${name}: ${sum} ns of ${startValue} to ${endValue}`);
 }
 for (const [name, ns] of own) console.log(`${ns} ${name}`);

@@ -3,6 +3,7 @@
 // as if it did, and what it does know stays.
 // usage: missing_test.mjs BUILD_DIR NODE_MODULES
 import { writeFileSync } from "node:fs";
+import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { after, close, launch, open as openAt } from "./page.mjs";
 import { ask, build, check, dir, kprof, main, run, same, shots, sql, start, stop, until, web } from "./world.mjs";
@@ -40,7 +41,7 @@ async function whole() {
 	const w = await web(file);
 	const page = await open("?range=&since=2026-11-21T10:00:20Z&until=2026-11-21T10:00:40Z&live=0", w.host);
 
-	check("what was measured stands beside what was asked for", /10:00:20 to .*10:00:40 .*, measured in windows from .*10:00:00 to .*10:01:00$/.test(await text(page, "period")),
+	check("what was measured stands beside what was asked for", /10:00:20 to .*10:00:40 .*, measured in windows from .*10:00:00 to .*10:01:00 UTC$/.test(await text(page, "period")),
 		await text(page, "period"));
 	check("and there are figures", number((await tiles(page))["requests a second"]) > 0);
 	await close(page, "whole");
@@ -85,6 +86,40 @@ const estimated = (name, shown, value) => {
 	check(`${name} looks like an estimate`, shown.startsWith("~"), shown);
 	like(name, shown.slice(1), value);
 };
+
+// Estimates stand with their intervals: those of the report, in the table of nodes, too.
+async function intervals() {
+	const far = (v, ends) => Math.max(ends[1] / v, v / ends[0]) - 1;
+	const page = await open(ALL);
+	const cells = await page.locator("#s-nodes tbody tr").evaluateAll((all) => all.map((tr) => [...tr.cells].map((td) => td.textContent)));
+	const heads = await page.locator("#s-nodes thead th").evaluateAll((all) => all.map((th) => th.textContent));
+	const { rows } = JSON.parse(kprof("report", "-by", "node", "-json", "-db", db));
+
+	for (const row of rows) {
+		const shown = cells.find((c) => c[0] === (row.identity === "_total" ? "all nodes" : row.identity));
+		const [whole, , database] = row.tiers;
+
+		for (const [head, cell, v, key] of [["requests", whole, row.requests, "requests"], ["a second", whole, row.requests, "requests"], ["mean", whole, whole.mean_ms, "mean_ms"],
+			["database", database, database.self_ms / row.requests, "self_per_request_ms"]]) {
+			const [, within] = shown[heads.indexOf(head)].split("±");
+
+			check(`${head} of ${shown[0]} has its interval`, Math.abs(number(within ?? "") - 100 * far(v, cell.intervals[key])) < 0.5, `${shown[heads.indexOf(head)]}, ${JSON.stringify(cell.intervals)}`);
+		}
+	}
+	const [{ tiers: [whole] }] = rows;
+
+	check("so has a tile", Math.abs(number((await tiles(page)).p50.split("±")[1] ?? "") - 100 * far(whole.p50_ms, whole.intervals.p50_ms)) < 0.5, JSON.stringify(await tiles(page)));
+	const lines = await page.locator("#s-labels tbody tr").evaluateAll((all) => all.map((tr) => [...tr.cells].map((td) => td.textContent)));
+	const [all] = JSON.parse(kprof("report", "-json", "-db", db)).rows;
+	const { labels } = all.tiers.find((t) => t.tier === "database");
+
+	labels.forEach((l, i) => {
+		for (const [at, v, key] of [[3, l.calls / all.requests, "calls_per_request"], [4, l.busy_per_request_ms, "busy_per_request_ms"], [5, l.mean_ms, "mean_ms"]])
+			check(`${key} of ${l.label} has its interval`, Math.abs(number(lines[i][at].split("±")[1] ?? "") - 100 * far(v, l.intervals[key])) < 0.5,
+				`${lines[i]}, ${JSON.stringify(l.intervals)}`);
+	});
+	await close(page, "intervals");
+}
 
 // It has no figures, and above all not those of all requests.
 async function identity() {
@@ -195,13 +230,13 @@ async function goneTier() {
 	check("the report is there", await page.locator("#s-report tbody tr").count() > 1);
 	same("no time of anything else", (await tiles(page))["p99, gone"], "–");
 	await after(page, () => page.getByRole("button", { name: "show the whole request" }).click());
-	same("and there is a way out", [await page.locator("#charts .graph").count(), await page.locator("#message").isVisible()], [6, false]);
+	same("and there is a way out", [await page.locator("#charts .graph").count(), await page.locator("#message").isVisible()], [7, false]);
 	await after(page, () => page.locator("#slow-by").selectOption(""));
 	check("of the slow requests, too", await page.locator("#s-slow tbody tr").count() > 0);
 	await close(page, "gone tier", (f) => /404/.test(f));
 }
 
-// Six charts hear of it: one range, one entry, one refresh.
+// Seven charts hear of it: one range, one entry, one refresh.
 async function drag() {
 	const page = await open(ALL);
 	const entries = () => page.evaluate(() => history.length);
@@ -209,7 +244,7 @@ async function drag() {
 	const box = await page.locator("#c-time .graph").boundingBox();
 	let asked = 0;
 
-	page.on("request", (r) => { asked += /\/report\?/.test(r.url()); });
+	page.on("request", (r) => { asked += /\/series\?/.test(r.url()); });
 	await page.mouse.move(box.x + box.width * 0.3, box.y + 50);
 	await page.mouse.down();
 	await page.mouse.move(box.x + box.width * 0.7, box.y + 60, { steps: 5 });
@@ -231,7 +266,7 @@ const ODD = {
 // Each answer is refused once; one comes that makes no sense, and one breaks off.
 async function alone() {
 	for (const [part, what] of [...Object.entries(PARTS), ["c-rate", "nonsense"], ["s-report", "half an answer"]]) {
-		const [of, answer, reason] = ODD[what] ?? [what, { status: 503, json: { error: "the-reason" } }, "the-reason"];
+		const [of, answer, reason] = ODD[what] ?? [what, { status: 503, json: { detail: "the-reason" } }, "the-reason"];
 		const page = await open(ALL);
 
 		await page.route(of === "status" ? "**/api/v1/status" : `**/api/v1/${of}?*`, (r) => r.fulfill(answer));
@@ -259,9 +294,78 @@ async function profile() {
 
 		await start("test/sample_app/load", [ebin, /ready (\d+)/.exec(app.text)[1], "2", "600s", "5"], /answered/);
 	}
-	daemon = await start(join(build, "kprofd"), [...nodes.flatMap((n) => ["-target", n]), "-tiers", "test/sample_app/tiers.conf",
-		"-cookie-file", file, "-db", live, "-interval", "2s", "-retain", "2s:1h", "-probe", "relay", "-http", "127.0.0.1:0"], /profiling[^]*profiling/);
-	host = /http:\/\/(\S+)\//.exec(daemon.text)[1];
+	await first();
+	daemon = await profiled("live.db", "2s");
+	({ host } = daemon);
+}
+
+async function profiled(name, interval) {
+	const d = await start(join(build, "kprofd"), [...nodes.flatMap((n) => ["-target", n]), "-tiers", "test/sample_app/tiers.conf",
+		"-cookie-file", join(dir, "cookie"), "-db", join(dir, name), "-interval", interval, "-retain", `${interval}:1h`, "-probe", "relay", "-http", "127.0.0.1:0"], /profiling[^]*profiling/);
+
+	d.host = /http:\/\/(\S+)\//.exec(d.text)[1];
+	return d;
+}
+
+// Before the first window is stored the page has the running one, and says so.
+async function first() {
+	const d = await profiled("first.db", "1h"), page = await open("", d.host);
+
+	await until("figures of the running window", async () => await page.locator("#s-report tbody tr").count() > 1);
+	const { json } = await ask(d.host, "/api/v1/running");
+
+	check("a report of it", json.running && json.left_ms > 0 && json.left_ms <= 3600e3 && json.requests > 0 && json.nodes.length > 0, JSON.stringify(json).slice(0, 300));
+	check("nothing is stored", (await ask(d.host, "/api/v1/report")).json.windows === 0);
+	check("it is said, and when it ends", /, the running window: \d+ m?.*s? so far; it is stored in \d+ [hm]/.test(await text(page, "period")), await text(page, "period"));
+	check("there is a rate", number((await tiles(page))["requests a second"].replace("~", "")) > 0, JSON.stringify(await tiles(page)));
+	check("charts say when they begin", /charts begin when it is stored/.test(await text(page, "c-rate")) && /charts begin/.test(await text(page, "c-cost")), await text(page, "c-rate"));
+	check("nothing is said to be wrong", !await page.locator("#message").isVisible(), await text(page, "message"));
+	await page.screenshot({ path: join(shots, "first-window.png"), fullPage: true });
+	kprof("dump", "-db", join(dir, "first.db"));
+	await until("charts of what is stored", async () => await page.locator("#charts .graph").count() === 7);
+	check("nothing of a running window", !/running window/.test(await text(page, "period")), await text(page, "period"));
+	same("nor from the API", (await ask(d.host, "/api/v1/running")).json, { running: false });
+	await close(page, "first");
+	await stop(d);
+}
+
+// A server that takes connections and says nothing.
+async function hung() {
+	const sockets = new Set();
+	let frozen = false;
+	const proxy = createServer((s) => {
+		const to = connect(Number(saved.host.split(":")[1]), "127.0.0.1");
+
+		for (const [a, b] of [[s, to], [to, s]]) {
+			sockets.add(a);
+			a.on("data", (d) => frozen || b.write(d));
+			a.on("error", () => {});
+			a.on("close", () => { sockets.delete(a); b.destroy(); });
+		}
+	}).listen(0, "127.0.0.1");
+
+	await new Promise((resolve) => proxy.on("listening", resolve));
+	for (const query of ["?range=1h", ALL]) {
+		const page = await open(query, `127.0.0.1:${proxy.address().port}`);
+		const times = [];
+
+		// the machine may be short of processors for a moment
+		while (times.length < 3 && !(times.at(-1) <= 10)) {
+			frozen = true;
+			const start = Date.now();
+
+			await page.waitForFunction(() => /no answer/.test(document.getElementById("daemon").textContent));
+			times.push((Date.now() - start) / 1e3);
+			check("it looks bad", await page.locator("#daemon[data-state=bad]").count() === 1);
+			frozen = false;
+			for (const s of sockets)
+				s.destroy();
+			await page.waitForFunction(() => !/no answer/.test(document.getElementById("daemon").textContent));
+		}
+		check(`${query}: a server that hangs shows within 10 s`, times.at(-1) <= 10, times.join());
+		await close(page, "hung", (f) => /ERR_|Failed to load/.test(f));
+	}
+	proxy.close();
 }
 
 // A window that was closed too early fell into the slot of the one before.
@@ -294,6 +398,8 @@ async function pause() {
 	await page.screenshot({ path: join(shots, "pause-phone.png") });
 	await page.setViewportSize({ width: 1400, height: 900 });
 	await button.click();
+	check("the question names the node", (await text(page, "confirm-what")).includes(` in ${nodes[0]} until`));
+	await page.locator("#confirm-do").click();
 	await until("the pause", async () => await button.textContent() === `resume ${nodes[0]}`);
 	same("the other one goes on", states(), [[nodes[0], "paused"], [nodes[1], "armed"]]);
 	check("the page says so", /1 of 2 armed/.test(await text(page, "daemon")));
@@ -322,7 +428,7 @@ async function ended() {
 	process.kill(daemon.pid, "SIGCONT");
 	await until("it is back", async () => await other.locator("#daemon[data-state=good]").count() === 1);
 	await stop(daemon);
-	for (const [page, words, name] of [[own, /^kprofd: no answer since \d\d:\d\d:\d\d$/, "ended"], [other, /not running since 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d$/, "ended-saved"]]) {
+	for (const [page, words, name] of [[own, /^kprofd: no answer since \d\d:\d\d:\d\d UTC$/, "ended"], [other, /not running since 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC$/, "ended-saved"]]) {
 		await until("that it has ended", async () => words.test(await text(page, "daemon")));
 		same("it is not green", await page.locator("#daemon[data-state=good]").count(), 0);
 		same("nothing is in flight", (await tiles(page))["in flight now"], "–");
@@ -338,4 +444,4 @@ async function ended() {
 	await browser.close();
 }
 
-await main("missing_test", [begin, identity, tier, whole, inside, hints, seen, running, goneTier, drag, alone, profile, holes, pause, ended]);
+await main("missing_test", [begin, identity, tier, whole, inside, intervals, hints, seen, running, goneTier, drag, alone, hung, profile, holes, pause, ended]);

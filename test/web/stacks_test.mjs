@@ -15,7 +15,7 @@ const { fnName, ms, percent, wholeTier } = await import(join(dir, "format.js"));
 
 const VIEW = "?range=all&live=0&view=stacks";
 const SCRIPT = "<img src=x onerror=alert(1)>";
-let browser, host, answer;
+let browser, host, answer, work;	// work: the stacks that are not waits
 
 async function begin() {
 	const db = join(dir, "k.db");
@@ -23,6 +23,7 @@ async function begin() {
 	run(join(build, "test", "mkdb"), db);
 	({ host } = await web(db));
 	answer = (await ask(host, "/api/v1/stacks")).json;
+	work = answer.stacks.filter((s) => !flame.WAITS.includes(s.state));
 	browser = await launch();
 }
 
@@ -31,8 +32,10 @@ const sum = (all, of = (v) => v) => all.reduce((a, v) => a + of(v), 0);
 const stack = (identity, path, frames, time, more = {}) => ({ node: "web@a", identity, path: path.split(";").filter(Boolean), state: "running",
 	frames: frames.split(";").filter(Boolean), samples: 1, ms: time, ...more });
 const answerOf = (stacks, more = {}) => ({ from: "2026-11-21T10:00:00.000Z", to: "2026-11-21T10:02:00.000Z", samples: sum(stacks, (s) => s.samples),
-	not_seen: 0, dropped: 0, depth: 8, left_out: { stacks: 0, samples: 0, ms: 0 }, why: null, stacks, ...more });
+	not_seen: 0, dropped: 0, depth: 8, left_out: { stacks: 0, samples: 0, ms: 0 }, why: null,
+	requests: [{ identity: "_total", requests: 10 }, ...[...new Set(stacks.map((s) => s.identity))].map((identity) => ({ identity, requests: 2 }))], stacks, versus: null, ...more });
 
+const rootOf = (stacks, { requests } = answer, more = {}) => flame.build(stacks, { depth: answer.depth, requests, ...more });
 const nodesOf = (node) => [node, ...node.children.flatMap(nodesOf)];
 const byName = (root, name) => nodesOf(root).filter((n) => n.name === name);
 
@@ -42,7 +45,17 @@ const byName = (root, name) => nodesOf(root).filter((n) => n.name === name);
 function tree() {
 	const root = flame.build(answer.stacks);
 
-	check("there are stacks", answer.stacks.length > 10, answer.stacks.length);
+	check("there are stacks", work.length > 10 && work.length < answer.stacks.length, answer.stacks.length);
+	const ended = Object.fromEntries(sql(join(dir, "k.db"), "select identity, sum(requests) n from tier_stats where tier = '_total' group by 1").map((r) => [r.identity, r.n]));
+
+	for (const { identity, requests } of answer.requests)
+		same(`requests of ${identity}`, requests, ended[identity]);
+	same("each box has those of its type", [...new Set(nodesOf(rootOf(answer.stacks)).map((n) => `${flame.lineage(n)[1]?.name ?? "_total"} ${n.requests}`))].sort(),
+		answer.requests.filter((r) => r.identity === "_total" || answer.stacks.some((x) => x.identity === r.identity)).map((r) => `${r.identity} ${r.requests}`).sort());
+	same("per request", [flame.perRequest(6, 4), flame.perRequest(6, 0), flame.perRequest(0, 3)], [1.5, null, 0]);
+	same("waits are off, unless they are chosen", ["", "all", "none", "running,waiting"].map((t) => flame.statesShown(t).join()), [
+		"running,runnable,collecting,not seen", flame.STATES.join(), "none", "running,waiting"]);
+	same("and in the URL", ["", "all", "none", "running,waiting"].map((t) => flame.statesText(flame.STATES.filter((x) => flame.statesShown(t).includes(x)))), ["", "all", "none", "running,waiting"]);
 	near("the root is all", root.ms, sum(answer.stacks, (s) => s.ms));
 	same("with all samples", root.samples, sum(answer.stacks, (s) => s.samples));
 	near("its parts are all", sum(root.children, (n) => n.ms), root.ms);
@@ -104,6 +117,8 @@ function figures() {
 	const nested = flame.build([stack("a", "repo", "Elixir.A.Repo:all/2;Elixir.A.Repo:run/1", 3), stack("b", "x", "m:f/1", 1)]);
 
 	same("what is found is counted once", [flame.search(nested, "rePo").ms, flame.search(nested, "a.repo.run").ms, flame.search(nested, "zz").ms], [3, 3, 0]);
+	same("names without lines", ["m:f/1:12", "m:f/1", "m:f/1 (fun 2):12", "m:f/1 (fun)", "'m:1':f/2:3"].map(flame.withoutLine), ["m:f/1", "m:f/1", "m:f/1 (fun 2)", "m:f/1 (fun)", "'m:1':f/2"]);
+	check("a comprehension has the name of its function", rows.some((r) => r.name === "db:rows/1 (list comprehension)"));
 	same("by application", ["Elixir.MyApp.Repo:all/2", "MyApp.Web.index/2:3", "cowboy_stream_h:info/3", "'my-mod':f/1", "gen:call/3", "anonymous fn/1 in MyApp.Repo.all/2:3",
 		"anonymous fn/1 (fun-2) in MyApp.all/2"].map(flame.family), ["MyApp", "MyApp", "cowboy", "my-mod", "gen", "MyApp", "MyApp"]);
 	same("functions as people write them", ["lists:seq/2", "Elixir.MyApp.Repo:all/2", "Elixir.MyApp.Repo", "Elixir.A:ok?/1", "Elixir.A:odd name/1",
@@ -113,11 +128,56 @@ function figures() {
 		"'Elixir.my-app':f/2", "A.Repo.all/2 [users/3 [x]]", "db:query/2 [users]"]);
 }
 
+// n samples of 1 ms each.
+const of = (identity, path, frames, n, more = {}) => stack(identity, path, frames, n, { samples: n, ...more });
+const both = (now, then, requests, more = {}) => flame.build(now, { requests, then: { stacks: then, requests }, ...more });
+const ENDED = [{ identity: "_total", requests: 100 }, { identity: "a", requests: 100 }];
+const rounded = (d) => [d.by, d.low, d.high].map((v) => Number(v.toFixed(3)));
+
+function differences() {
+	const root = both([of("a", "web", "m:f/1", 100), of("a", "web", "m:same/0", 9), of("a", "db", "m:new/0", 50)],
+		[of("a", "web", "m:f/1", 10), of("a", "web", "m:same/0", 5), of("a", "db", "m:gone/0", 60)], ENDED);
+	const at = (name, tree = root) => flame.difference(byName(tree, name)[0], tree);
+
+	// as kprof report -stacks -versus has them (test_report_stacks.c)
+	same("of 100 and 10 samples", rounded(at("m:f/1")), [0.9, 0.566, 1.281]);
+	same("of none on one side", rounded(at("m:new/0")), [0.5, 0.284, 0.779]);
+	same("sure, or chance", ["m:f/1", "m:same/0", "m:new/0", "m:gone/0", "web"].map((n) => at(n).sure), [true, false, true, true, true]);
+	same("the other way round", rounded(at("m:gone/0")).map((v) => v < 0), [true, true, true]);
+	for (const node of nodesOf(root)) {
+		near(`${node.name} is as wide as the mean`, node.width, (node.ms + node.then.ms) / 200);
+		check(`${node.name}: the interval has the difference`, flame.difference(node, root).low <= flame.difference(node, root).by && flame.difference(node, root).by <= flame.difference(node, root).high);
+		check(`${node.name}: the widest first`, node.children.every((c, i, v) => i === 0 || v[i - 1].width >= c.width));
+	}
+	const lost = both([of("a", "web", "m:f/1", 100)], [of("a", "web", "m:f/1", 10), of("a", "web", "_other", 200)], ENDED);
+
+	check("what was not kept of the tier may be of a function", !at("m:f/1", lost).sure && at("m:f/1", lost).low < -1 && at("_other", lost).sure);
+	check("but not of another tier", at("m:f/1", both([of("a", "web", "m:f/1", 100)], [of("a", "web", "m:f/1", 10), of("a", "db", "_other", 200)], ENDED)).sure);
+	same("the table, those that differ most first", flame.differing([of("a", "web", "m:f/1", 100), of("a", "web", "m:same/0", 9)],
+		[of("a", "web", "m:f/1", 10), of("a", "web", "m:same/0", 5), of("b", "db", "m:f/1", 60)], root).map((r) => [r.name, r.tier, r.differs.sure, r.samples, r.then.samples]),
+	[["m:f/1", "web", true, 100, 10], ["m:f/1", "db", true, 0, 60], ["m:same/0", "web", false, 9, 5]]);
+	same("per request of each side", rounded(flame.difference(flame.build([of("a", "", "m:f/1", 100)], { requests: ENDED, then:
+		{ stacks: [of("a", "", "m:f/1", 50)], requests: ENDED.map((r) => ({ ...r, requests: 50 })) } }), root)).slice(0, 1), [0]);
+	same("without requests there is none", at("m:f/1", both([of("b", "", "m:f/1", 9)], [], ENDED)), null);
+	same("of other types without theirs", nodesOf(both([of("a", "x", "m:f/1", 1)], [of("b", "x", "m:f/1", 1)], ENDED, { types: false })).map((n) => n.name), ["all that was sampled", "x", "m:f/1"]);
+	// two random sides of one rate: one in 1000 may differ
+	let seed = 1, sure = 0;
+	const random = () => (seed = seed * 48271 % 2147483647) / 2147483647;
+	const poisson = (mean) => { let n = -1; for (let p = 1; p > Math.exp(-mean); n++) p *= random(); return n; };
+	const figure = (n) => ({ ms: n, samples: n, spread: n, requests: 100 });
+
+	for (let i = 0; i < 20000; i++)
+		sure += flame.difference({ ...figure(poisson(1 + i % 40)), then: figure(poisson(1 + i % 40)) }, { ms: 1, samples: 1, then: { ms: 1, samples: 1 } }).sure;
+	check("chance alone is hardly ever taken for a difference", sure <= 40, sure);
+}
+
 function files() {
 	const odd = [stack("a;b\nc", "x;y", "m:f/1:3;Elixir.A.B:g/2", 1.5), stack("a", "", "", 2, { state: "not seen" })];
 
 	same("folded", flame.folded(odd), "a,b c;x;y;m:f/1;A.B.g/2 1500\na;no tier;not seen 2000\n");
 	same("line by line", flame.folded(odd, true).split(" 1500")[0], "a,b c;x;y;m:f/1:3;A.B.g/2");
+	// a function that calls itself is one box, and one name
+	same("recursion", flame.folded([stack("a", "x", "m:f/1:3;m:f/1:4;m:g/1;m:f/1:4;m:f/1:4", 1)]), "a;x;m:f/1;m:g/1;m:f/1 1000\n");
 	const { shared, profiles: [p] } = flame.speedscope(answer.stacks, "t");
 
 	near("speedscope has all the time", sum(p.weights), sum(answer.stacks, (s) => s.ms));
@@ -136,7 +196,7 @@ const press = async (page, ...keys) => {
 	return text(page, "flame-at");
 };
 const crumbs = (page) => page.locator("#crumbs button").allTextContents();
-const says = (name, at, node, root) => check(name, at.startsWith(`${flame.label(node)}; `) && at.includes(`~${ms(node.ms)}, ${percent(node.ms / root.ms)} of what is shown`), `${at}, expected ${flame.label(node)} ~${ms(node.ms)}`);
+const says = (name, at, node, root) => check(name, at.startsWith(`${flame.label(node)}; `) && at.includes(`~${ms(node.ms / node.requests)} a request, ${percent(node.ms / root.ms)} of what is shown`), `${at}, expected ${flame.label(node)} ~${ms(node.ms / node.requests)}`);
 
 // It is asked for only where it is shown, and then nothing else is.
 async function asking() {
@@ -164,10 +224,10 @@ async function asking() {
 // What it shows are the API's sums.
 async function sums() {
 	const page = await open(VIEW);
-	const root = flame.build(answer.stacks, { depth: answer.depth });
+	const root = rootOf(work);
 
 	says("all", await press(page, "Home"), root, root);
-	check("in words", (await text(page, "stacks-words")).includes(`~${ms(root.ms)} of processes' time`));
+	check("in words", (await text(page, "stacks-words")).includes(`~${ms(root.ms / root.requests)} of processes' time a request`));
 	let at = await press(page, "ArrowDown");
 
 	for (const type of root.children) {
@@ -176,11 +236,13 @@ async function sums() {
 	}
 	const states = await page.locator("#states label").evaluateAll((all) => all.map((l) => [l.querySelector("input").value, l.querySelector("span").textContent]));
 
-	same("time by state", states, flame.STATES.map((s) => [s, percent((root.states[s] ?? 0) / root.ms)]));
+	same("time by state", states, flame.STATES.map((s) => [s, percent((rootOf(answer.stacks).states[s] ?? 0) / rootOf(answer.stacks).ms)]));
+	const each = (v) => `~${ms(v / root.requests)}`;
+
 	const rows = await page.locator("#s-stacks tbody tr").evaluateAll((all) => all.map((tr) => [...tr.cells].map((td) => td.textContent)));
 
-	same("the table", rows.map((r) => [r[0], r[2], r[4], r[5]]), flame.functions(answer.stacks).slice(0, 25).map((r) =>
-		[flame.label({ kind: "frame", name: r.name }), r.samples > 0 ? `~${ms(r.ms)}` : "–", `${r.samples}`, `~${ms(r.within)}`]));
+	same("the table", rows.map((r) => [r[0], r[2], r[4], r[5]]), flame.functions(work).slice(0, 25).map((r) =>
+		[flame.label({ kind: "frame", name: r.name }), r.samples > 0 ? each(r.ms) : "–", `${r.samples}`, each(r.within)]));
 	const { usage } = (await ask(host, "/api/v1/memory")).json;
 	const used = await page.locator("#s-memory tbody tr").evaluateAll((all) => all.map((tr) => [...tr.cells].map((td) => td.textContent)));
 	const longest = [...usage].sort((a, b) => (b.longest ?? 0) - (a.longest ?? 0))[0];
@@ -196,7 +258,7 @@ async function sums() {
 // By keys and by mouse: the same places.
 async function zoom() {
 	const page = await open(VIEW);
-	const root = flame.build(answer.stacks, { depth: answer.depth });
+	const root = rootOf(work);
 	const type = root.children[1], tier = type.children[0];
 
 	says("keys move", await press(page, "ArrowDown", "ArrowRight", "ArrowDown"), tier, root);
@@ -224,15 +286,19 @@ async function zoom() {
 
 async function choices() {
 	const page = await open(VIEW);
-	const rootOf = (stacks, more = {}) => flame.build(stacks, { depth: answer.depth, ...more });
 	const only = answer.stacks.filter((s) => s.state === "running");
 
-	for (const state of flame.STATES.filter((s) => s !== "running"))
+	await after(page, () => page.locator("#waits").check());
+	says("waits on demand", await press(page, "Home"), rootOf(answer.stacks), rootOf(answer.stacks));
+	same("the URL has that", new URL(page.url()).searchParams.get("states"), "all");
+	await after(page, () => page.locator("#waits").uncheck());
+	same("or not", new URL(page.url()).searchParams.get("states"), null);
+	for (const state of flame.STATES.filter((s) => s !== "running" && !flame.WAITS.includes(s)))
 		await after(page, () => page.locator(`#states input[value="${state}"]`).uncheck());
 	same("the URL has it", new URL(page.url()).searchParams.get("states"), "running");
 	says("one state", await press(page, "Home"), rootOf(only), rootOf(only));
 	await after(page, () => page.locator("#lines").selectOption("each"));
-	const wide = rootOf(only, { lines: true });
+	const wide = rootOf(only, answer, { lines: true });
 	const way = [wide];
 
 	while (way.at(-1).children.length > 0)
@@ -264,12 +330,13 @@ async function links() {
 	const q = new URL(page.url()).searchParams;
 
 	same("it is chosen", [q.get("view"), q.get("identity"), q.get("tier")], ["stacks", identity, tier]);
-	const root = flame.build(answer.stacks.filter((s) => s.identity === identity && s.path.map(wholeTier).includes(tier)));
+	const root = rootOf(work.filter((s) => s.identity === identity && s.path.map(wholeTier).includes(tier)),
+		(await ask(host, `/api/v1/stacks?identity=${encodeURIComponent(identity)}`)).json);
 
 	says("its stacks", await press(page, "Home"), root, root);
 	await after(page, () => page.locator("#tier").selectOption(""));
 	await after(page, () => page.locator("#identity").selectOption(""));
-	same("and all again", (await press(page, "Home")).split("; ")[1], `~${ms(sum(answer.stacks, (s) => s.ms))}, 100 % of what is shown`);
+	same("and all again", (await press(page, "Home")).split("; ")[1], `~${ms(sum(work, (s) => s.ms) / answer.requests[0].requests)} a request, 100 % of what is shown`);
 	await close(page, "links");
 }
 
@@ -309,10 +376,10 @@ async function downloads() {
 		return [save.suggestedFilename(), readFileSync(await save.path(), "utf8")];
 	};
 
-	same("folded", await got("folded"), ["kprofd.folded", flame.folded(answer.stacks)]);
+	same("folded", await got("folded"), ["kprofd.folded", flame.folded(work)]);
 	const [name, json] = await got("speedscope");
 
-	same("speedscope", [name, JSON.parse(json)], ["kprofd.speedscope.json", flame.speedscope(answer.stacks, "kprofd")]);
+	same("speedscope", [name, JSON.parse(json)], ["kprofd.speedscope.json", flame.speedscope(work, "kprofd")]);
 	await close(page, "downloads");
 }
 
@@ -326,15 +393,142 @@ async function words() {
 	await close(none, "none");
 	const part = await answered([stack("a", "x", "m:f/1", 5)], { dropped: 2, left_out: { stacks: 7, samples: 9, ms: 1.5 } });
 
-	for (const what of ["Of 2 samples the stack was not kept", "Left out: the 7 stacks", "(~1.50 ms)", "at most 8 frames here", "Every process that was asked was seen"])
+	for (const what of ["Of 2 samples the stack was not kept", "Left out: the 7 stacks", "(~150 µs)", "~500 µs of processes' time a request", "~10 requests", "at most 8 frames here", "Every process that was asked was seen"])
 		check(`it says: ${what}`, (await text(part, "stacks-words")).includes(what), await text(part, "stacks-words"));
 	await close(part, "part");
+	const ongoing = await answered([stack("a", "x", "m:f/1", 5)], { requests: [{ identity: "_total", requests: 0 }] });
+
+	check("no request ended", (await text(ongoing, "stacks-words")).includes("No request ended here in this time") && (await press(ongoing, "ArrowDown")).includes("request type: – a request, 100 %"), await text(ongoing, "flame-at"));
+	await close(ongoing, "ongoing");
 	const broken = await open("?range=all&live=0");
 
-	await broken.route("**/api/v1/stacks?*", (r) => r.fulfill({ status: 500, json: { error: "no such table" } }));
+	await broken.route("**/api/v1/stacks?*", (r) => r.fulfill({ status: 500, json: { detail: "no such table" } }));
 	await after(broken, () => broken.locator("#views button", { hasText: "stacks" }).click());
 	check("an error", (await text(broken, "stacks-empty")).includes("This could not be shown: no such table"));
 	await close(broken, "broken", (f) => /500/.test(f));
+}
+
+// Against another time, the other nodes, the other types: colours, words and the table.
+async function comparing() {
+	const now = [of("a", "x", "m:f/1", 100), of("a", "x", "m:same/0", 9)];
+	const then = answerOf([of("a", "x", "m:f/1", 10), of("a", "x", "m:same/0", 5), of("a", "x", "m:gone/0", 30)]);
+	const page = await answered(now, { versus: then });
+	const root = flame.build(now, { depth: 8, requests: then.requests, then });
+	const at = async (name) => {
+		const { x, w } = flame.layout(root, await page.locator("#flame").evaluate((c) => c.clientWidth)).find((b) => b.node.name === name);
+
+		return page.locator("#flame").evaluate((c, px) => [...c.getContext("2d").getImageData(px * devicePixelRatio, 62 * devicePixelRatio, 1, 1).data.slice(0, 3)], x + w - 4);
+	};
+	const [more, less, same_] = [await at("m:f/1"), await at("m:gone/0"), await at("m:same/0")];
+
+	check("red takes longer, blue less, grey is chance", more[0] > more[2] && less[2] > less[0] && new Set(same_).size === 1, [more, less, same_].join(" "));
+	check("it is said", (await text(page, "stacks-words")).includes("a request takes ~10.9 ms now and ~4.50 ms then: +6.40 ms (99.9 %: "), await text(page, "stacks-words"));
+	check("of a box", (await press(page, "ArrowDown", "ArrowDown", "ArrowDown")).startsWith("m:f/1; function: ~50.0 ms a request now, ~5.00 ms then: +45.0 ms (99.9 %: +28.3 ms to +64.1 ms); samples: 100 now, 10 then"), await text(page, "flame-at"));
+	check("of one that chance explains", (await press(page, "ArrowRight", "ArrowRight")).includes("~4.50 ms a request now, ~2.50 ms then: no more than chance"), await text(page, "flame-at"));
+	const rows = await page.locator("#s-stacks tbody tr").evaluateAll((all) => all.map((tr) => [...tr.cells].slice(0, 5).map((td) => td.textContent)));
+
+	same("the table says it without colours", rows, [["m:f/1", "x", "~10.0 ms", "~1.00 ms", "+9.00 ms"], ["m:gone/0", "x", "~0", "~3.00 ms", "−3.00 ms"],
+		["m:same/0", "x", "~900 µs", "~500 µs", "no more than chance"]]);
+	await page.locator("#s-stacks").screenshot({ path: join(shots, "stacks-versus.png") });
+	await close(page, "comparing");
+	const real = await open("?range=all&live=0&view=stacks&node=web@a&compare=nodes");
+	const [here, there] = await Promise.all(["web@a", "web@b"].map((n) => ask(host, `/api/v1/stacks?node=${n}`).then((a) => a.json)));
+	const nodes = flame.build(here.stacks.filter((s) => work.some((w) => w.state === s.state)), { requests: here.requests, then: { stacks: there.stacks.filter((s) => work.some((w) => w.state === s.state)), requests: there.requests } });
+
+	check("nodes", (await text(real, "stacks-words")).includes(`a request takes ~${ms(nodes.ms / nodes.requests)} here and ~${ms(nodes.then.ms / nodes.then.requests)} on the other nodes`), await text(real, "stacks-words"));
+	await real.evaluate(axe);
+	same("accessible", (await real.evaluate(() => window.axe.run().then((r) => r.violations.map((v) => `${v.impact} ${v.id}: ${v.nodes.map((n) => n.target).join(" ")}`)))).filter((f) => /^(serious|critical)/.test(f)), []);
+	await after(real, () => real.locator("#identity").selectOption("create"));
+	await after(real, () => real.locator("#compare").selectOption("types"));
+	check("types", (await text(real, "stacks-words")).includes("in the other types") && await real.locator("#flame").isVisible(), await text(real, "stacks-words"));
+	await after(real, () => real.locator("#compare").selectOption("chosen"));
+	check("another time is chosen there", await real.locator("#vsince").isVisible());
+	await after(real, () => real.locator("#compare").selectOption(""));
+	check("or nothing", await real.locator("#flame-colors").isHidden());
+	await close(real, "real");
+	const types = await open("?range=all&live=0&view=stacks&compare=types");
+
+	check("what is missing is said", (await text(types, "stacks-empty")).includes("'against' goes with 'node', 'identity' or 'took'"), await text(types, "stacks-empty"));
+	await close(types, "types", (f) => /400/.test(f));
+}
+
+// Requests of more than 2^-6 s against the others: figures are SQL's, numbers of requests those of their times.
+async function slowFast() {
+	const [db, raw] = ["slow.db", "slow.csv"].map((f) => join(dir, f));
+
+	run(join(build, "test", "mkdb"), db, "1795255200", raw);
+	const times = readFileSync(raw, "utf8").trim().split("\n").map((l) => l.split(",")).filter(([tier]) => tier === "_total");
+	const requests = (is) => sum(times.filter(([, , ns]) => is(Number(ns))), ([, , , weight]) => Number(weight));
+	const { host: at } = await web(db);
+	const get = async (query) => (await ask(at, `/api/v1/stacks?${query}`)).json;
+	const one = (text) => sql(db, text)[0].n;
+	const { versus, ...now } = await get("took=15625us&against=durations");
+	const all = await get("");
+
+	same("the ends are those of octaves", [now.took, versus.took, all.took], [{ over_ms: 15.625, to_ms: null, other: false }, { over_ms: 15.625, to_ms: null, other: true }, null]);
+	same("rounded outwards", (await get("took=16ms,17ms")).took, { over_ms: 15.625, to_ms: 31.25, other: false });
+	same("requests of both sides", [now.requests[0].requests, versus.requests[0].requests], [requests((ns) => ns > 15625000), requests((ns) => ns <= 15625000)]);
+	same("samples", [now.samples, versus.samples, now.untimed, versus.untimed], [...["over_ms >= 15.625", "over_ms < 15.625", "over_ms is null", "over_ms is null"].map((w) => one(`select sum(samples) n from tier_stacks where ${w}`))]);
+	check("there are some of each", now.untimed > 0 && versus.samples > now.samples && now.samples > 20, `${now.samples} ${versus.samples}`);
+	for (const [side, is] of [[now, ">="], [versus, "<"]])
+		check(`times: ${is}`, Math.abs(sum(side.stacks, (s) => s.ms) - one(`select sum(ms) n from tier_stacks where over_ms ${is} 15.625`)) < 0.1, sum(side.stacks, (s) => s.ms));
+	same("what slow ones alone do", [now, versus].map((side) => side.stacks.some((s) => s.frames.at(-1) === "db:rows/1 (list comprehension):31")), [true, false]);
+	const page = await openAt(browser, at, "?range=all&live=0&took=15625us&request=1");
+
+	check("it is said", (await text(page, "took-words")).includes("of those that took over 15.6 ms"), await text(page, "took-words"));
+	same("slow requests are of it", await page.locator("#s-slow tbody tr").count(), one("select count(*) n from request where total_ns > 15625000"));
+	await after(page, () => page.locator("#took-versus").click());
+	same("one click", ["view", "compare", "took"].map((k) => new URL(page.url()).searchParams.get(k)), ["stacks", "durations", "15625us"]);
+	const shown = (side) => side.stacks.filter((s) => !flame.WAITS.includes(s.state));
+	const root = flame.build(shown(now), { requests: now.requests, then: { stacks: shown(versus), requests: versus.requests } });
+	const [slow] = flame.differing(shown(now), shown(versus), root).filter((r) => r.differs.sure);
+
+	check("its words", (await text(page, "stacks-words")).includes(`Requests that took over 15.6 ms, against those that took another time. Left out: ${now.untimed} samples`) &&
+		(await text(page, "stacks-words")).includes(`a request takes ~${ms(root.ms / root.requests)} in these and ~${ms(root.then.ms / root.then.requests)} in the others`), await text(page, "stacks-words"));
+	check("waits are off", !await page.locator("#waits").isChecked());
+	const first = await page.locator("#s-stacks tbody tr").first().evaluate((tr) => [...tr.cells].map((td) => td.textContent));
+
+	same("the function that is slow is first", [first[0], first[2], first[3]], [flame.label({ kind: "frame", name: slow.name }), `~${ms(slow.differs.now)}`, `~${ms(slow.differs.then)}`]);
+	same("which is that of slow ones", [slow.name, slow.differs.then], ["db:rows/1 (list comprehension)", 0]);
+	await page.locator("#s-stacks").screenshot({ path: join(shots, "stacks-slow-fast.png") });
+	await page.evaluate(axe);
+	same("accessible", (await page.evaluate(() => window.axe.run().then((r) => r.violations.map((v) => `${v.impact} ${v.id}: ${v.nodes.map((n) => n.target).join(" ")}`)))).filter((f) => /^(serious|critical)/.test(f)), []);
+	await after(page, () => page.goBack());
+	same("back", [await page.locator("#s-slow").isVisible(), new URL(page.url()).searchParams.get("took")], [true, "15625us"]);
+	await after(page, () => page.locator("#tree button", { hasText: "slow against fast" }).click());
+	same("from a slow request", ["view", "compare", "took", "identity"].map((k) => new URL(page.url()).searchParams.get(k)), ["stacks", "durations", "250ms", one("select i.name n from request r join identity i on i.id = r.identity_id where r.id = 1")]);
+	await after(page, () => page.locator("#took-out").click());
+	same("the way out", [...["compare", "took"].map((k) => new URL(page.url()).searchParams.get(k)), await page.locator("#took").isHidden()], [null, null, true]);
+	await close(page, "slowFast");
+	const wrong = await openAt(browser, at, "?range=all&live=0&took=1s,250ms");
+
+	check("a link that cannot be", (await text(wrong, "message")).includes("took=1s,250ms"), await text(wrong, "message"));
+	await close(wrong, "wrong");
+}
+
+// From what changed to the functions that changed it: one click.
+async function why() {
+	const at = (m) => `2026-11-21T10:0${m}:00.000Z`;
+	const page = await open("?live=0");
+
+	await page.route("**/api/v1/changes?*", (r) => r.fulfill({ json: { start: at(0), end: at(2), step_s: 10, nodes: 2, request_types: 3, too_few: false, left_out: 0, rows_left_out: 0, without_causes: 0,
+		changes: [{ what: "mean_ms", identity: "create", nodes: ["web@a"], all_nodes: false, base: at(0), since: at(1), since_within_s: 10, until: null, then: 1, now: 2, change: 1,
+			gradual: false, in: null, mark: null, event: null, a_day_before: null, a_week_before: null }] } }));
+	await after(page, () => page.locator("#ranges button", { hasText: "all" }).click());
+	const [asked] = await Promise.all([page.waitForRequest("**/api/v1/stacks?*"), after(page, () => page.locator("#s-changes button", { hasText: "stacks" }).click())]);
+	const q = new URL(asked.url()).searchParams;
+
+	same("after the change against before it", ["since", "until", "identity", "node", "versus"].map((k) => q.get(k)), [at(1), at(2), "create", "web@a", `${at(0)},${at(1)}`]);
+	const d = (await ask(host, new URL(asked.url()).pathname + new URL(asked.url()).search)).json;
+
+	same("both sides are there", [d.from, d.to, d.versus.from, d.versus.to].map((t) => t.slice(11, 19)), ["10:01:00", "10:02:00", "10:00:00", "10:01:00"]);
+	check("and shown", await page.locator("#flame").isVisible() && (await text(page, "stacks-words")).includes(" now and "), await text(page, "stacks-words"));
+	await after(page, () => page.goBack());
+	const [slow] = await Promise.all([page.waitForRequest("**/api/v1/stacks?*"), after(page, () => page.locator("#s-changes button", { hasText: "slow against fast" }).click())]);
+	const of = new URL(slow.url()).searchParams;
+
+	same("or slow against fast, since then", ["since", "until", "identity", "node", "took", "against"].map((k) => of.get(k)), [at(1), at(2), "create", "web@a", "1954us", "durations"]);
+	await close(page, "why");
 }
 
 // Newer data do not move the reader elsewhere.
@@ -349,7 +543,7 @@ async function newer() {
 	await after(page, () => page.locator("#live").click());
 	await page.locator("#live").click();
 	same("the zoom stays", await crumbs(page), ["all that was sampled", "a", "x"]);
-	check("the focus, too, with newer figures", (await press(page)).startsWith("m:g/1; function: ~24.0 ms"), await text(page, "flame-at"));
+	check("the focus, too, with newer figures", (await press(page)).startsWith("m:g/1; function: ~12.0 ms a request"), await text(page, "flame-at"));
 	await close(page, "newer");
 }
 
@@ -357,7 +551,7 @@ async function newer() {
 async function many() {
 	const stacks = Array.from({ length: 5000 }, (_, i) => stack(`type ${i % 9}`, "http;db", Array.from({ length: 8 }, (_, k) => `m${(i * (k + 3)) % 97}_x:f/${k}:${i % 13}`).join(";"), 1 + i % 17));
 	const page = await answered(stacks);
-	const root = flame.build(stacks, { depth: 8 });
+	const root = rootOf(stacks, answerOf(stacks));
 
 	says("all of them", await press(page, "Home"), root, root);
 	await page.locator("#functions-all").click();
@@ -372,7 +566,7 @@ async function looks() {
 
 		// a tier has the colour of the charts, the text of a function is easy to read
 		const pixel = await page.locator("#flame").evaluate((c) => [...c.getContext("2d").getImageData(2 * devicePixelRatio, 50 * devicePixelRatio, 1, 1).data.slice(0, 3)]);
-		const [type] = flame.build(answer.stacks).children;
+		const [type] = flame.build(work).children;
 		const known = (await ask(host, "/api/v1/tiers")).json.tiers;
 		const expected = await page.evaluate((i) => getComputedStyle(document.documentElement).getPropertyValue(`--c${i}`).trim(), known.indexOf(type.children[0].name) + 1);
 
@@ -388,4 +582,4 @@ async function looks() {
 	await browser.close();
 }
 
-await main("stacks_test", [begin, tree, layout, figures, files, asking, sums, zoom, choices, links, hostile, downloads, words, newer, many, looks]);
+await main("stacks_test", [begin, tree, layout, figures, differences, files, asking, sums, zoom, choices, links, hostile, downloads, words, comparing, slowFast, why, newer, many, looks]);

@@ -1,10 +1,12 @@
 // world.mjs - what the tests of the dashboard share: programs, questions,
 // checks.  A check that fails is said, and the program ends with status 1.
 import { execFileSync, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import http from "node:http";
+import https from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { checkServerIdentity } from "node:tls";
 
 export const build = process.argv[2] ?? "build";
 export const dir = mkdtempSync(join(tmpdir(), "web_test."));
@@ -69,24 +71,41 @@ export const stop = (p) => new Promise((resolve) => {
 	p.kill("SIGTERM");
 });
 
-export async function web(db, ...more) {
-	const p = await start(join(build, "kprof"), ["web", "-db", db, "-http", "127.0.0.1:0", ...more], /http:\/\/\S+\/\n/);
+// The certificate and key of a server, whose clients trust nothing else.
+export function certificate(name) {
+	const [cert, key] = ["pem", "key"].map((end) => join(dir, `${name}.${end}`));
 
-	p.host = /http:\/\/(\S+)\/\n/.exec(p.text)[1];
+	execFileSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", `/CN=${name}`,
+		"-addext", "subjectAltName=IP:127.0.0.1", "-days", "2", "-keyout", key, "-out", cert], { stdio: "ignore" });
+	return { cert, key };
+}
+
+// Certificates of the servers of https, by host.
+export const trusted = new Map();
+
+export async function web(db, ...more) {
+	const p = await start(join(build, "kprof"), ["web", "-db", db, "-http", "127.0.0.1:0", ...more], /https?:\/\/\S+\/\n/);
+	const cert = more[more.indexOf("-http-tls-cert") + 1];
+
+	[, p.origin, p.host] = /(https?:\/\/(\S+))\/\n/.exec(p.text);
+	if (p.origin.startsWith("https"))
+		trusted.set(p.host, readFileSync(cert));
 	return p;
 }
 
 // One request, as it is written: no client's idea of a good path is in between.
 export function ask(host, path, { method = "GET", headers = {}, body } = {}) {
 	const [name, port] = host.split(":");
+	const ca = trusted.get(host);
 
 	return new Promise((resolve, reject) => {
-		const req = http.request({ host: name, port, path, method, agent: false, headers: { Host: host, ...headers } }, (res) => {
+		const req = (ca ? https : http).request({ host: name, port, path, method, ca, servername: "", checkServerIdentity: (_, cert) => checkServerIdentity(name, cert), agent: false, headers: { Host: host, ...headers } }, (res) => {
 			const parts = [];
 
 			res.on("data", (d) => parts.push(d));
 			res.on("end", () => {
-				const text = Buffer.concat(parts).toString();
+				const bytes = Buffer.concat(parts);
+				const text = bytes.toString();
 				let json = null;
 
 				try {
@@ -94,7 +113,7 @@ export function ask(host, path, { method = "GET", headers = {}, body } = {}) {
 				} catch {
 					// not all answers are
 				}
-				resolve({ status: res.statusCode, headers: res.headers, text, json });
+				resolve({ status: res.statusCode, headers: res.headers, bytes, text, json });
 			});
 			res.on("error", reject);
 		});

@@ -15,19 +15,23 @@
 %%
 %%   {entry, [{kprof, set_token, 0}, {kprof, run, 2}]}.     % or all: "kprof"
 %%
-%% What is safe about it: the functions do nothing. They ask no process, read
+%% What is safe about it: the functions do nothing but look at two keys of the process
+%% dictionary (in_trace/0). They ask no process, read
 %% no table and send nothing; kprofd traces their calls where it traces any
 %% entry's, and the match spec does what they are named for, sampling
 %% included. With nobody profiling a mark costs a function call. What they run
 %% gets its arguments as they are; its value and its exceptions, with their
 %% stack trace, come back as they are.
 %%
+%% A request that kprofd measures is in the application's own trace, where the
+%% process has one (trace_id/1): only then is that looked up.
+%%
 %% The guide, with cowboy, Plug, Phoenix, Ecto and servers: README.md.
 -module(kprof).
 
 -export([set_token/0, set_token/1, clear_token/0, clear_token/1]).
 -export([do_apply/3, do_apply/4, run/2, run/3, wrap/1, wrap/2]).
--export([detach/0, attach/1]).
+-export([detach/0, attach/1, trace_id/1]).
 -export_type([token/0]).
 
 %% What a process carries, to be put aside with detach/0. [] is none.
@@ -43,13 +47,13 @@
 %% and no request begins, unless tiers.conf says {foreign_tokens, replace}.
 -spec set_token() -> ok.
 set_token() ->
-    ok.
+    in_trace().
 
 %% The same with a name for the kind of request, for the identity fun of
 %% tiers.conf: ({kprof, set_token, [Kind]}) -> Kind.
 -spec set_token(Identity :: term()) -> ok.
 set_token(_Identity) ->
-    ok.
+    in_trace().
 
 %% The request that this process works for has ended, if set_token began it;
 %% in any case the process works for none from here on. A trace token of your own
@@ -74,19 +78,23 @@ clear_token(Token) ->
 %%   ({kprof, do_apply, [Module, Function, _]}) -> {Module, Function}
 -spec do_apply(module(), atom(), [term()]) -> term().
 do_apply(Module, Function, Args) ->
+    in_trace(),
     returned(apply(Module, Function, Args)).
 
 -spec do_apply(Identity :: term(), module(), atom(), [term()]) -> term().
 do_apply(_Identity, Module, Function, Args) ->
+    in_trace(),
     returned(apply(Module, Function, Args)).
 
 %% apply(Fun, Args) is a request.
 -spec run(fun(), [term()]) -> term().
 run(Fun, Args) ->
+    in_trace(),
     returned(apply(Fun, Args)).
 
 -spec run(Identity :: term(), fun(), [term()]) -> term().
 run(_Identity, Fun, Args) ->
+    in_trace(),
     returned(apply(Fun, Args)).
 
 %% A call back into this module, so that what is applied above is no tail
@@ -139,3 +147,54 @@ attach([]) ->
 attach(Token) ->
     seq_trace:set_token(Token),
     ok.
+
+%% ------------------------------------------- the application's own trace ----
+
+%% The request that this process works for is in this trace of the application, below
+%% this span: a W3C traceparent, <<"00-TRACE-SPAN-FLAGS">>. The first one of a
+%% request counts. The functions above call it with what the process has: the current
+%% span of OpenTelemetry, or what Logger's metadata say. tiers.conf asks for it:
+%%   {trace_id, fun ({kprof, trace_id, [T]}) -> T end}.
+-spec trace_id(Traceparent :: binary()) -> ok.
+trace_id(_Traceparent) ->
+    ok.
+
+-define(OTEL_CTX, '$__current_otel_ctx').       % of otel_ctx,
+-define(LOGGER, '$logger_metadata$').           % and of logger, in the dictionary
+
+%% The entry, which has just been called, gave the process a token if kprofd measures
+%% this request: else nothing is made of what the process has.
+in_trace() ->
+    case context(get(?OTEL_CTX), get(?LOGGER)) of
+        none -> ok;
+        Context -> in_trace(process_info(self(), sequential_trace_token), Context)
+    end.
+
+context(#{{otel_tracer, span_ctx} := Span}, _) when element(1, Span) =:= span_ctx -> Span;
+context(_, #{otel_trace_id := _, otel_span_id := _} = Metadata) -> Metadata;
+context(_, #{traceparent := Traceparent}) -> Traceparent;
+context(_, _) -> none.
+
+in_trace({_, []}, _) ->
+    ok;
+in_trace(_, Context) ->
+    try traceparent(Context) of
+        Traceparent -> ok = trace_id(Traceparent)
+    catch
+        _:_ -> ok                               % it is of another form
+    end.
+
+%% The record span_ctx begins with the ids, as numbers; in later releases of
+%% OpenTelemetry's API the text of each follows it.
+traceparent(Span) when is_integer(element(3, Span)) ->
+    written(element(2, Span), element(3, Span), element(4, Span));
+traceparent(Span) when is_tuple(Span) ->
+    written(element(2, Span), element(4, Span), element(6, Span));
+traceparent(#{otel_trace_id := Trace, otel_span_id := Span} = Metadata) ->
+    Flags = maps:get(otel_trace_flags, Metadata, <<"00">>),
+    iolist_to_binary(["00-", Trace, $-, Span, $-, Flags]);
+traceparent(Traceparent) ->
+    iolist_to_binary(Traceparent).
+
+written(Trace, Span, Flags) ->
+    iolist_to_binary(io_lib:format("00-~32.16.0b-~16.16.0b-~2.16.0b", [Trace, Span, Flags band 1])).

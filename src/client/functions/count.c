@@ -89,7 +89,8 @@ check_args(const struct cmd *cmd, struct args *a)
 	if (st != OPTS_GO_ON)
 		return st;
 	kp_node_bare(o->g.talk.target, a->node);
-	return limits_open(cmd, &a->l, a->node, &a->limits);
+	return limits_open(cmd, &a->l, &(struct opt_list){ .v = { a->node },
+	    .n = 1 }, &a->limits);
 }
 
 /* ---- standard input ---- */

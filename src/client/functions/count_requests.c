@@ -41,7 +41,8 @@ struct limits {
 	struct idents idents;
 	bool named;		/* by identity: */
 	struct bits wanted;	/* requests of it */
-	uint32_t nwanted;
+	enum kp_err (*on_wanted)(void *ctx, uint32_t request);
+	void *ctx;		/* of on_wanted */
 	struct kp_call_event *events;
 	size_t nevents, room, max_events;
 	const char **names;	/* entries as text */
@@ -156,29 +157,32 @@ conf_read(struct limits *l)
 }
 
 static bool
-is_for(const struct kp_entry *e, const char *node)
+is_for(const struct kp_entry *e, const struct opt_list *nodes)
 {
+	char name[KP_NODE_NAME_MAX + 1];
 	bool found = e->nnodes == 0;
 
-	for (size_t i = 0; i < e->nnodes && !found; i++)
-		found = kp_glob(e->nodes[i], node);
+	for (size_t i = 0; i < e->nnodes; i++)
+		for (size_t j = 0; j < nodes->n && !found; j++)
+			found = kp_glob(e->nodes[i],
+			    kp_node_bare(nodes->v[j], name));
 	return found;
 }
 
 /* Functions of the first tier are entries if the file names none. */
 static int
-entries_take(struct limits *l, const char *target)
+entries_take(struct limits *l, const struct opt_list *targets)
 {
 	const struct kp_conf *c = l->conf;
 
 	for (size_t i = 0; i < c->nentries; i++)
-		if (is_for(&c->entries[i], target))
+		if (is_for(&c->entries[i], targets))
 			l->entries[l->nentries++] = c->entries[i].fn;
 	for (size_t i = 0; c->nentries == 0 && i < c->tiers[0].nfns; i++)
 		l->entries[l->nentries++] = c->tiers[0].fns[i];
 	if (l->nentries > 0)
 		return OPTS_GO_ON;
-	say("'%s' has no entry for '%s'", l->a->tiers, target);
+	say("'%s' has no entry for '%s'", l->a->tiers, targets->v[0]);
 	return EXIT_FAILED;
 }
 
@@ -258,7 +262,7 @@ identity_take(struct limits *l)
 }
 
 static int
-conf_take(struct limits *l, const char *target)
+conf_take(struct limits *l, const struct opt_list *targets)
 {
 	int st = conf_read(l);
 
@@ -272,7 +276,7 @@ conf_take(struct limits *l, const char *target)
 		return EXIT_FAILED;
 	}
 	if (l->a->entry == NULL && !l->a->attached)
-		st = entries_take(l, target);
+		st = entries_take(l, targets);
 	if (st == OPTS_GO_ON && l->a->tier != NULL)
 		st = tier_take(l);
 	if (st == OPTS_GO_ON && l->a->identity != NULL)
@@ -339,7 +343,7 @@ check(const struct cmd *cmd, const struct limits_args *a)
 
 int
 limits_open(const struct cmd *cmd, const struct limits_args *a,
-    const char *target, struct limits **out)
+    const struct opt_list *targets, struct limits **out)
 {
 	bool by_request = a->entry != NULL || a->tiers != NULL || a->attached;
 	struct limits *l;
@@ -358,7 +362,7 @@ limits_open(const struct cmd *cmd, const struct limits_args *a,
 	else if (a->tiers == NULL || a->entry != NULL)
 		st = functions_entry(cmd, a->entry, &l->entry, &l->requests);
 	if (st == OPTS_GO_ON && a->tiers != NULL)
-		st = conf_take(l, target);
+		st = conf_take(l, targets);
 	if (st == OPTS_GO_ON && by_request)
 		st = shown_make(l);
 	if (st == OPTS_GO_ON && by_request)
@@ -409,8 +413,8 @@ on_wanted(void *ctx, uint32_t request)
 {
 	struct limits *l = ctx;
 
-	l->nwanted++;
-	return bits_set(&l->wanted, request);
+	return l->on_wanted != NULL ? l->on_wanted(l->ctx, request) :
+	    bits_set(&l->wanted, request);
 }
 
 static enum kp_err
@@ -421,11 +425,14 @@ on_inside(void *ctx, uint32_t fn)
 	return bits_set(&l->inside, fn);
 }
 
-static void
-limits_trace(struct limits *l, struct tracer_opts *o)
+void
+limits_trace(struct limits *l, struct tracer_opts *o,
+    enum kp_err (*wanted)(void *ctx, uint32_t request), void *ctx)
 {
 	struct tracer_limit *t = &o->limit;
 
+	l->on_wanted = wanted;
+	l->ctx = ctx;
 	o->entry = l->entry.mod != NULL ? &l->entry : l->entries;
 	o->nentries = l->entry.mod != NULL ? 1 : l->nentries;
 	o->requests = l->requests;
@@ -498,12 +505,12 @@ limits_end(struct limits *l)
 	return e;
 }
 
-static void
-limits_remark(const struct limits *l, struct kp_buf *b)
+void
+limits_remark(const struct limits *l, uint32_t begun, struct kp_buf *b)
 {
 	struct near x;
 
-	if (!l->named || l->nwanted > 0)
+	if (!l->named || begun > 0)
 		return;
 	near_begin(&x, l->a->identity);
 	for (uint32_t i = KP_IDENT_OTHER + 1; i < l->idents.len; i++)
@@ -605,7 +612,7 @@ put_remarks(const struct limits *l, const struct tracer_end *end,
 
 	kp_buf_init(&b, 16384);
 	kp_buf_init(&line, 16384);
-	limits_remark(l, &b);
+	limits_remark(l, end->begun, &b);
 	trace_remarks(&b, &v);
 	if (end->unsure > 0)
 		kp_buf_printf(&b, "%s may lack calls: "
@@ -662,7 +669,7 @@ count_requests(struct tracer_opts *o, struct limits *l, kp_dur_ns limit,
 	enum kp_err e = KP_ENOMEM;
 	int st;
 
-	limits_trace(l, o);
+	limits_trace(l, o, NULL, NULL);
 	o->g.span = limit > 0 || o->requests == 0 ||
 	    o->g.apply[0] != '\0' ? limit : REQUESTS_LIMIT;
 	l->o = o;

@@ -49,10 +49,19 @@ struct limits;
  * exit with after printing why.
  */
 int limits_open(const struct cmd *cmd, const struct limits_args *a,
-    const char *target, struct limits **out);
+    const struct opt_list *targets, struct limits **out);
 void limits_free(struct limits *l);
 
 const struct counts_limit *limits_shown(const struct limits *l);
+
+/*
+ * Limits a trace to these requests.  wanted, if not NULL, is called as on_wanted() of
+ * struct tracer_limit, with ctx.
+ */
+void limits_trace(struct limits *l, struct tracer_opts *o,
+    enum kp_err (*wanted)(void *ctx, uint32_t request), void *ctx);
+/* Appends a line if no request was of the type: of what types there were. */
+void limits_remark(const struct limits *l, uint32_t begun, struct kp_buf *b);
 
 /*
  * Traces the requests that l selects, for `limit` at most (0: no limit), and

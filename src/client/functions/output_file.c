@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -109,10 +110,15 @@ bool
 output_file_open(struct output_file *t, const char *name)
 {
 	struct stat st, link;
+	int fd;
 
 	*t = (struct output_file){ .name = name != NULL ? name : "the trace" };
 	if (name == NULL) {
 		t->f = tmpfile();
+		/* In a container /tmp may be read-only: in memory, as all there may be. */
+		if (t->f == NULL && (fd = memfd_create("trace", MFD_CLOEXEC)) >= 0 &&
+		    (t->f = fdopen(fd, "w+")) == NULL)
+			close(fd);
 		return t->f != NULL || cannot(t);
 	}
 	if (stat(name, &st) != 0)

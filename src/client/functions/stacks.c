@@ -25,9 +25,10 @@
 /* In the order of the option. */
 static void (*const forms[])(struct kp_buf *b, const struct stack_view *v) = {
 	stack_tables, stack_tree, stack_folded, stack_speedscope,
+	stack_pprof,
 };
-#define FORMS "table,tree,folded,speedscope"
-enum { FORM_TABLE, FORM_TREE };
+#define FORMS "table,tree,folded,speedscope,pprof"
+enum { FORM_TABLE, FORM_TREE, FORM_FOLDED, FORM_SPEEDSCOPE, FORM_PPROF };
 
 static const struct {
 	const char *word;
@@ -115,6 +116,9 @@ check_args(const struct cmd *cmd, struct args *a)
 	if (st != OPTS_GO_ON)
 		return st;
 	kp_node_bare(a->o.g.talk.target, a->node);
+	if (a->state_list == NULL)
+		a->state_list = a->form == FORM_PPROF ? "all" :
+		    "running,runnable,collecting";
 	if (!states_parse(a->state_list, &a->states))
 		return opts_wrong(cmd, "-states '%s': give running, runnable, "
 		    "collecting, call, port, waiting and not-seen, with commas, "
@@ -284,8 +288,7 @@ cmd_stacks(const struct cmd *cmd, int argc, char **argv)
 {
 	struct args a = { .o = { .g = { .processes = "", .apply = "",
 		.talk = { .wake = -1 } } }, .per_second = PER_SECOND,
-		.share = SHARE_DEFAULT, .least = LEAST, .rows = OPT_UNSET, .processes = 100000,
-		.state_list = "running,runnable,collecting" };
+		.share = SHARE_DEFAULT, .least = LEAST, .rows = OPT_UNSET, .processes = 100000 };
 	const struct opt opts[] = {
 		OPT_GROUP("Where, and for how long"),
 		{ "target", "NODE", "the node to sample in (needed)", opt_node,
@@ -309,15 +312,15 @@ cmd_stacks(const struct cmd *cmd, int argc, char **argv)
 		    "processes (default 100000)", opt_count, &a.processes,
 		    NULL },
 		OPT_GROUP("What is shown"),
-		{ "form", "FORM", "table (default), tree, folded or "
-		    "speedscope", opt_choice, &a.form, FORMS },
+		{ "form", "FORM", "table (default), tree, folded, speedscope or "
+		    "pprof", opt_choice, &a.form, FORMS },
 		OPT_JSON(a.json),
 		{ "by", "KEY", "a row, or a root, is a group of processes "
 		    "(default), an application, one process, or none",
 		    opt_choice, &a.by, "group,application,process,none" },
 		{ "states", "LIST", "functions and trees of processes that "
-		    "are running, runnable, collecting (default these), call, "
-		    "port, waiting, not-seen, or all", opt_commas,
+		    "are running, runnable, collecting (default these; pprof: "
+		    "all), call, port, waiting, not-seen, or all", opt_commas,
 		    &a.state_list, NULL },
 		{ "least", "N", "tree: leave out what has less than N "
 		    "hundredths of a percent of the time (default 50; 0: "

@@ -22,6 +22,7 @@
 #include "base/vec.h"
 #include "calls/merge_nodes.h"
 #include "conn/reach.h"
+#include "count_requests.h"
 #include "fn_command.h"
 #include "kprofd/instructions.h"
 #include "kprofd/nodes.h"
@@ -33,7 +34,7 @@
 
 #define ARGS_BYTES 200		/* of the arguments of a call, as text */
 #define CHUNK (64u << 10)	/* bytes that are written at once */
-#define SLICES_MAX (1u << 22)	/* for speedscope: 96 MiB */
+#define SLICES_MAX (1u << 22)	/* for viewers: 96 MiB */
 
 /* ---- kprof analyse ---- */
 
@@ -79,12 +80,14 @@ opt_analysis(struct opt_parser *p)
 #define OPTS_ANALYSE(a) \
 	OPT_GROUP("What is shown"), \
 	{ "form", "FORM", "tree (default), analysis (fprof's), callgrind, " \
-	    "folded, speedscope, requests (of -entry), or events", \
-	    opt_choice, &(a).form, \
-	    "tree,analysis,callgrind,folded,speedscope,events,requests" }, \
+	    "folded, speedscope, chrome (Perfetto), pprof, json, requests (of " \
+	    "-entry), or events", opt_choice, &(a).form, \
+	    "tree,analysis,callgrind,folded,speedscope,events,requests,json," \
+	    "chrome,pprof" }, \
 	{ "by", "KEY", "a root is all processes of one name, or that began " \
 	    "with one function (default), or one process: tree, folded, " \
-	    "speedscope, callgrind", opt_choice, &(a).by, "name,process" }, \
+	    "speedscope, pprof, json, callgrind", opt_choice, &(a).by, \
+	    "name,process" }, \
 	{ "db", "FILE", "make an SQLite database of it, and show nothing", \
 	    opt_text, &(a).db, NULL }, \
 	{ "cpu", NULL, "without the time that processes were scheduled out", \
@@ -101,7 +104,8 @@ opt_analysis(struct opt_parser *p)
 
 /* In the order of the option. */
 enum { FORM_TREE, FORM_ANALYSIS, FORM_CALLGRIND, FORM_FOLDED,
-	FORM_SPEEDSCOPE, FORM_EVENTS, FORM_REQUESTS };
+	FORM_SPEEDSCOPE, FORM_EVENTS, FORM_REQUESTS, FORM_JSON, FORM_CHROME,
+	FORM_PPROF };
 
 static const struct form {
 	/* NULL: it is written some other way. */
@@ -109,14 +113,18 @@ static const struct form {
 	bool paths;		/* of call trees */
 	bool roots;		/* processes of one kind may be one */
 	bool args;		/* shows arguments */
+	bool slices;		/* in the order of time */
 } forms[] = {
-	[FORM_TREE] = { trace_tree, true, true, true },
-	[FORM_ANALYSIS] = { trace_fprof, false, false, false },
-	[FORM_CALLGRIND] = { trace_callgrind, false, true, false },
-	[FORM_FOLDED] = { trace_folded, true, true, false },
-	[FORM_SPEEDSCOPE] = { NULL, true, true, false },
-	[FORM_EVENTS] = { NULL, false, false, true },
-	[FORM_REQUESTS] = { trace_requests, true, false, true },
+	[FORM_TREE] = { trace_tree, .paths = true, .roots = true, .args = true },
+	[FORM_ANALYSIS] = { trace_fprof },
+	[FORM_CALLGRIND] = { trace_callgrind, .roots = true },
+	[FORM_FOLDED] = { trace_folded, .paths = true, .roots = true },
+	[FORM_SPEEDSCOPE] = { .paths = true, .roots = true, .slices = true },
+	[FORM_EVENTS] = { .args = true },
+	[FORM_REQUESTS] = { trace_requests, .paths = true, .args = true },
+	[FORM_JSON] = { trace_json, .paths = true, .roots = true },
+	[FORM_CHROME] = { .paths = true, .slices = true },
+	[FORM_PPROF] = { trace_pprof, .paths = true, .roots = true },
 };
 
 enum { BY_NAME, BY_PROCESS };
@@ -127,7 +135,7 @@ struct analysis {
 	struct kp_calls_sum *sum;
 	struct kp_critical_path *critical;	/* for FORM_REQUESTS */
 	struct kp_calls_merge m;
-	struct trace_slice *slices;	/* for FORM_SPEEDSCOPE */
+	struct trace_slice *slices;	/* of forms that need them */
 	size_t nslices, room;
 	bool cut;		/* there were too many slices */
 	struct kp_buf out;
@@ -201,8 +209,9 @@ put_form(struct analysis *s, struct trace_view *v)
 
 	if (s->a->by == BY_NAME && form->roots)
 		e = trace_roots_make(&roots, v);
-	if (e == KP_OK && s->a->form == FORM_SPEEDSCOPE)
-		trace_speedscope(&s->out, v, s->slices, s->nslices);
+	if (e == KP_OK && form->slices)
+		trace_viewer(&s->out, v, s->slices, s->nslices,
+		    s->a->form == FORM_CHROME ? FLAME_CHROME : FLAME_SPEEDSCOPE);
 	else if (e == KP_OK && form->put != NULL)
 		form->put(&s->out, v);
 	trace_roots_free(&roots);
@@ -275,7 +284,7 @@ show_bytes(const struct analyse_args *a, const void *p, size_t n,
 	struct analysis s = { .a = a, .names = kp_call_names_new() };
 	struct kp_calls_opts o = { .cpu = a->cpu, .ctx = &s,
 		.paths = a->db != NULL || forms[a->form].paths,
-		.slice = a->form == FORM_SPEEDSCOPE ? on_slice :
+		.slice = forms[a->form].slices ? on_slice :
 		    a->form == FORM_REQUESTS ? on_work : NULL };
 	int st = EXIT_FAILED;
 	enum kp_err e;
@@ -351,12 +360,13 @@ struct args {
 	struct tracer_opts o;
 	struct functions_args f;
 	struct analyse_args show;
-	struct kp_mfa_pat entry;	/* mod NULL: not by request */
+	struct limits_args l;
+	struct limits *limits;	/* NULL: not by request */
 	struct opt_list targets;
-	const char *keep, *entry_text;
+	const char *keep;
 	int probe;
 	char library[4096 + 64];
-	size_t events, queue, requests;
+	size_t events, queue;
 	bool args;
 };
 
@@ -395,6 +405,14 @@ on_begun(void *ctx, uint32_t request, uint32_t node)
 	struct kept *k = ctx;
 
 	kp_calls_write_begun(&k->w, k->names, request, node);
+}
+
+/* Of one node: the request is of the type that is wanted. */
+static enum kp_err
+on_wanted(void *ctx, uint32_t request)
+{
+	on_begun(ctx, request, 0);
+	return KP_OK;
 }
 
 static void
@@ -494,6 +512,7 @@ finish(struct kept *k, const struct args *a, struct kp_calls_info *info,
     const struct tracers *ts)
 {
 	bool early = sum_up(a, ts, info);
+	struct kp_buf types;
 	int st = EXIT_DONE;
 
 	kept_nodes(k, a, true);
@@ -503,6 +522,11 @@ finish(struct kept *k, const struct args *a, struct kp_calls_info *info,
 		return EXIT_FAILED;
 	}
 	say_ends(a, ts);
+	if (a->limits != NULL) {
+		kp_buf_init(&types, 8192);
+		limits_remark(a->limits, info->begun, &types);
+		functions_say_lines(&types);
+	}
 	if (!a->f.quiet || a->keep == NULL || a->show.db != NULL)
 		st = analyse_show(&a->show, fileno(k->to.f), k->to.name);
 	else if (early || info->lost > 0)
@@ -518,7 +542,8 @@ say_begin(void *ctx)
 {
 	const struct kept *k = ctx;
 	const struct args *a = k->a;
-	char where[512], more[64] = "", count[TEXT_MAX];
+	const struct counts_limit *of;
+	char where[512], more[64] = "", count[TEXT_MAX], type[300] = "";
 
 	if (a->f.limit > 0 || a->o.g.apply[0] != '\0' || a->f.quiet)
 		return;
@@ -526,14 +551,19 @@ say_begin(void *ctx)
 		snprintf(more, sizeof(more), " and %zu more nodes",
 		    a->targets.n - 1);
 	snprintf(where, sizeof(where), "'%s'%s", a->targets.v[0], more);
-	if (a->o.requests > 0)
-		say("tracing %s in %s, which %s begins, for "
-		    REQUESTS_LIMIT_TEXT " at most (see -for); Ctrl-C ends it "
-		    "and shows what there is", text_counted(count, a->requests,
-		    "request"), where, a->entry_text);
-	else
+	if (a->limits == NULL) {
 		say("tracing in %s; Ctrl-C ends it and shows the figures",
 		    where);
+		return;
+	}
+	of = limits_shown(a->limits);
+	if (of->identity != NULL)
+		snprintf(type, sizeof(type), " of type '%s'", of->identity);
+	say("tracing %s%s in %s, which %s%s begins, for "
+	    REQUESTS_LIMIT_TEXT " at most (see -for); Ctrl-C ends it "
+	    "and shows what there is", text_counted(count, (size_t)a->o.requests,
+	    "request"), type, where, of->nentries > 1 ? "an entry such as " :
+	    "", of->entries[0]);
 }
 
 static void
@@ -612,7 +642,7 @@ trace_with(struct tracers *ts, struct kept *k, const struct args *a)
 }
 
 static int
-trace(const struct args *a)
+trace(struct args *a)
 {
 	struct kept k = { .names = kp_call_names_new() };
 	char why[INJECTED_TEXT_MAX + 512] = "";
@@ -625,6 +655,8 @@ trace(const struct args *a)
 		return EXIT_FAILED;
 	}
 	kp_buf_init(&k.b, 16 * CHUNK);
+	if (a->limits != NULL)
+		limits_trace(a->limits, &a->o, on_wanted, &k);
 	if (k.names != NULL && output_file_open(&k.to, a->keep)) {
 		e = tracers_start(&ts, &a->o, a->targets.v,
 		    (uint32_t)a->targets.n, k.names, why, sizeof(why));
@@ -696,14 +728,8 @@ check_args(const struct cmd *cmd, struct args *a)
 
 	if (st == OPTS_GO_ON)
 		st = check_arguments(cmd, a);
-	if (st == OPTS_GO_ON)
-		st = functions_entry(cmd, a->entry_text, &a->entry,
-		    &a->requests);
 	if (st != OPTS_GO_ON)
 		return st;
-	a->o.entry = &a->entry;
-	a->o.nentries = a->entry_text != NULL;
-	a->o.requests = a->requests;
 	a->o.max_events = a->events;
 	a->o.max_queue = a->queue;
 	a->show.queue_most = a->queue == OPT_COUNT_MAX;
@@ -713,11 +739,14 @@ check_args(const struct cmd *cmd, struct args *a)
 		    "kprof_calls_probe.so");
 	if (a->o.probe_library[0] != '/')
 		return opts_wrong(cmd, "-probe-library needs the whole path");
-	if (a->f.list && (a->targets.n > 1 || a->o.nentries > 0))
+	if (a->f.list && (a->targets.n > 1 || a->l.entry != NULL ||
+	    a->l.tiers != NULL))
 		return opts_wrong(cmd, "-list goes with one -target and "
-		    "without -entry");
+		    "without -entry and -tiers");
 	st = functions_check(cmd, &a->f, &a->o.g);
-	if (a->o.g.span == 0 && a->o.requests > 0 &&
+	if (st == OPTS_GO_ON)
+		st = limits_open(cmd, &a->l, &a->targets, &a->limits);
+	if (a->o.g.span == 0 && a->limits != NULL &&
 	    a->o.g.apply[0] == '\0')
 		a->o.g.span = REQUESTS_LIMIT;
 	return st;
@@ -738,9 +767,13 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 		OPTS_RUN(a.f, a.o.g, "trace"),
 		{ "entry", "FUNCTION", "trace only work done for requests, "
 		    "which are calls of this function", opt_text,
-		    &a.entry_text, NULL },
-		{ "requests", "N", "with -entry: end after N requests (default "
-		    "1)", opt_count, &a.requests, NULL },
+		    &a.l.entry, NULL },
+		{ "tiers", "FILE", "the same, with the entries of this "
+		    "tiers.conf", opt_text, &a.l.tiers, NULL },
+		{ "identity", "NAME", "with -tiers: only requests of this type",
+		    opt_text, &a.l.identity, NULL },
+		{ "requests", "N", "with -entry or -tiers: end after N requests "
+		    "(default 1)", opt_count, &a.l.requests, NULL },
 		OPT_GROUP("What is traced, and how"),
 		{ "args", NULL, "with the arguments of calls, as far as "
 		    "they are small, in 200 bytes", opt_flag, &a.args, NULL },
@@ -769,7 +802,7 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 	if (st == OPTS_GO_ON)
 		st = a.o.g.talk.wake < 0 ? EXIT_FAILED : a.f.list ?
 		    functions_list(&a.o.g) : trace(&a);
-	kp_mfa_pat_free(&a.entry);
+	limits_free(a.limits);
 	functions_free(&a.o.g);
 	return st;
 }

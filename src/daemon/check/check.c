@@ -13,12 +13,14 @@
  * for its standard output, "log" and "errors" for its log, and "failed", why the file
  * or a target failed.  The answer is the last line, or nothing where that failed.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <event2/event.h>
 
+#include "base/near_names.h"
 #include "client/ctl_socket.h"
 #include "daemon/check/check.h"
 #include "daemon/check/check_message.h"
@@ -31,6 +33,7 @@
 #include "kprofd/fn_name.h"
 #include "kprofd/instructions.h"
 #include "text/grid.h"
+#include "text/json.h"
 #include "text/text.h"
 
 #define LINE_BYTES 4096		/* names are bounded: longer ones are cut */
@@ -70,6 +73,12 @@ is_uncalled(const struct kp_plan_item *p)
 	    &(struct kp_mfa){ p->mod, p->fun, p->arity });
 }
 
+static const char *
+plan_as(const struct kp_plan_item *p)
+{
+	return p->entry ? "entry" : p->clears ? "clear" : p->exact ? "exact" : "call";
+}
+
 static void
 plan_row(struct grid *g, const struct kp_conf *c, const struct kp_plan_item *p)
 {
@@ -79,8 +88,7 @@ plan_row(struct grid *g, const struct kp_conf *c, const struct kp_plan_item *p)
 		snprintf(rate, sizeof(rate), "%lld", (long long)p->rate);
 	grid_cell(g, fn_name(fn, sizeof(fn), p->mod, p->fun, p->arity));
 	grid_cell(g, rate);
-	grid_cell(g, p->entry ? "entry" : p->clears ? "clear" :
-	    p->exact ? "exact" : "call");
+	grid_cell(g, plan_as(p));
 	tiers_cell(g, c, p->tiers);
 }
 
@@ -109,18 +117,59 @@ put_unused(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan
 	kp_buf_str(b, before[0] == ',' ? "\n" : "");
 }
 
+/* The same for programs: one object on a line.  rate: null where it is not known. */
+static void
+json_counted(struct kp_buf *b, const struct kp_check *k, const char *node, bool only)
+{
+	struct kp_check_price price = kp_check_price(k);
+	const struct kp_plan_item *p;
+	char fn[FN_NAME_MAX];
+	struct json j;
+
+	json_open(&j, b);
+	json_string(&j, "target", node);
+	json_array(&j, "functions");
+	for (p = k->plan->v; p < k->plan->v + k->plan->n; p++) {
+		json_object(&j, NULL);
+		json_string(&j, "function", fn_name(fn, sizeof(fn), p->mod, p->fun,
+		    p->arity));
+		if (p->rate > 0 || is_uncalled(p))
+			json_int(&j, "calls_per_s", p->rate);
+		else
+			json_null(&j, "calls_per_s");
+		json_string(&j, "as", plan_as(p));
+		json_bool(&j, "optional", p->optional);
+		json_array(&j, "tiers");
+		for (size_t i = 0; i < k->conf->ntiers; i++)
+			if ((p->tiers >> i & 1) != 0)
+				json_string(&j, NULL, k->conf->tiers[i].name);
+		json_end(&j);
+		json_end(&j);
+	}
+	json_end(&j);
+	json_number(&j, "events_per_s", price.events);
+	json_number(&j, "scheduler_percent", price.percent);
+	json_bool(&j, "counted_only", only);
+	json_close(&j);
+}
+
 /*
  * Appends what would be traced, how often it is called, and what that would cost.
- * node: its name; NULL: there is one target.
+ * node: its name; several: there are others.  only: no requests are traced after that.
  */
 static void
-put_counted(struct kp_buf *b, const struct kp_check *k, const char *node)
+put_counted(struct kp_buf *b, const struct kp_check *k, const char *node, bool several,
+    bool only, bool json)
 {
 	struct kp_check_price price = kp_check_price(k);
 	double unit = 1;
 	char text[TEXT_MAX];
 	struct grid g;
 
+	if (json) {
+		json_counted(b, k, node, only);
+		return;
+	}
 	grid_init(&g);
 	grid_col(&g, "FUNCTION", GRID_LEFT);
 	grid_col(&g, "CALLS/S", GRID_RIGHT);
@@ -129,7 +178,7 @@ put_counted(struct kp_buf *b, const struct kp_check *k, const char *node)
 	for (size_t i = 0; i < k->plan->n; i++)
 		if (!is_unused(&k->plan->v[i]))
 			plan_row(&g, k->conf, &k->plan->v[i]);
-	if (node != NULL)
+	if (several)
 		kp_buf_printf(b, "%s:\n", node);
 	grid_write(&g, 0, b);
 	grid_free(&g);
@@ -143,25 +192,34 @@ put_counted(struct kp_buf *b, const struct kp_check *k, const char *node)
 		kp_buf_str(b, "less than 0.01 % of a scheduler\n");
 	else
 		kp_buf_printf(b, "%.2g %% of a scheduler\n", price.percent);
+	if (only)
+		kp_buf_str(b, "counted only: the profile that is running goes on, "
+		    "so no calls were traced to see whether they end\n");
 }
 
-/* The last line of a check that found no errors; buf has TEXT_MAX + 8 bytes. */
+#define PASSED_MAX (TEXT_MAX + 40)
+
+/* The last line of a check that found no errors; buf has PASSED_MAX bytes. */
 static const char *
-passed(char *buf, uint64_t warnings)
+passed(char *buf, uint64_t warnings, bool json)
 {
 	char text[TEXT_MAX];
 
-	snprintf(buf, TEXT_MAX + 8, "ok, %s\n", text_counted(text, warnings,
-	    "warning"));
+	if (json)
+		snprintf(buf, PASSED_MAX, "{\"ok\":true,\"warnings\":%" PRIu64 "}\n",
+		    warnings);
+	else
+		snprintf(buf, PASSED_MAX, "ok, %s\n", text_counted(text, warnings,
+		    "warning"));
 	return buf;
 }
 
 void
-check_passed(uint64_t warnings)
+check_passed(uint64_t warnings, bool json)
 {
-	char text[TEXT_MAX + 8];
+	char text[PASSED_MAX];
 
-	fputs(passed(text, warnings), stdout);
+	fputs(passed(text, warnings, json), stdout);
 }
 
 /* Frees b. */
@@ -244,7 +302,7 @@ check_counted(struct check *c, const struct kp_plan *plan)
 	struct kp_buf b;
 
 	kp_buf_init(&b, PRINTED_MAX);
-	put_counted(&b, &k, targets_node_name(t));
+	put_counted(&b, &k, t->node, targets_node_name(t) != NULL, false, t->p->o->json);
 	print(&b);
 	kp_check_judge(&k, &diags);
 	if (t->unfit || diags.errors > 0 || !is_called(plan)) {
@@ -307,6 +365,21 @@ check_request(struct check *c, const struct kp_request *rq)
 		findings_request(c->found, c->t->run.conf_run->rs, rq);
 }
 
+static void
+json_explained(struct kp_buf *b, const struct findings *found, const char *node)
+{
+	struct kp_buf text;
+	struct json j;
+
+	kp_buf_init(&text, EXPLAINED_BYTES);
+	findings_explain(found, &text);
+	json_open(&j, b);
+	json_string(&j, "target", node);
+	json_string(&j, "explained", kp_buf_cstr(&text));
+	json_close(&j);
+	kp_buf_free(&text);
+}
+
 const char *
 check_ended(struct check *c)
 {
@@ -332,9 +405,12 @@ check_ended(struct check *c)
 	kp_diags_free(&diags);
 	if (k.explained) {
 		kp_buf_init(&b, EXPLAINED_BYTES);
-		if (targets_node_name(t) != NULL)
+		if (t->p->o->json)
+			json_explained(&b, c->found, t->node);
+		else if (targets_node_name(t) != NULL)
 			kp_buf_printf(&b, "%s:\n", targets_node_name(t));
-		findings_explain(c->found, &b);
+		if (!t->p->o->json)
+			findings_explain(c->found, &b);
 		print(&b);
 	}
 	return NULL;
@@ -368,6 +444,7 @@ struct checks {
 	bool failed;			/* the client was told so */
 	size_t room;			/* bytes that may still be sent */
 	bool cut;			/* no room: that was sent */
+	bool judged;			/* objectives were, by types that were seen */
 };
 
 static struct control_client *
@@ -379,8 +456,8 @@ client(const struct checks *a)
 static void
 send_text(struct checks *a, const char *kind, const char *text, size_t n)
 {
-	static const char cut[] = "the rest is too long and is left out (name "
-	    "one -target)\n";
+	const char *cut = a->json ? "{\"cut\":true}\n" : "the rest is too long and "
+	    "is left out (name one -target)\n";
 	struct control_client *c = client(a);
 
 	if (c != NULL && n + FAILED_ROOM <= a->room) {
@@ -462,11 +539,11 @@ static void
 finish(struct checks *a)
 {
 	struct control_client *c = client(a);
-	char text[TEXT_MAX + 8];
+	char text[PASSED_MAX];
 
 	if (c != NULL)
 		control_answer(c, true, a->failed ? "" :
-		    passed(text, a->warnings));
+		    passed(text, a->warnings, a->json));
 	check_end(a);
 }
 
@@ -515,6 +592,39 @@ checks_left(struct target *t)
 
 /* ---- its second question: calls ---- */
 
+/*
+ * Types that the identity fun makes of arguments are known by requests alone: those that
+ * were measured since the tiers.conf in force came there.
+ */
+static void
+judge_types(struct checks *a, const struct kp_requests *rs)
+{
+	const struct near_rule rule = { .edits = 3, .share = 3, .kept = 1 };
+	const struct kp_conf *c = a->file.conf;
+	uint32_t n = kp_requests_identities(rs), first = KP_IDENT_OTHER + 1;
+	const char **v = calloc(n + 1, sizeof(*v)), *near;
+	struct kp_diags diags = { 0 };
+	bool seen;
+
+	for (uint32_t i = first; v != NULL && i < n; i++)
+		v[i] = kp_requests_identity(rs, i);
+	for (size_t k = 0; v != NULL && n > first && k < c->nslo; k++) {
+		seen = !c->slo[k].computed;
+		for (uint32_t i = first; i < n && !seen; i++)
+			seen = strcmp(v[i], c->slo[k].name) == 0;
+		if (seen)
+			continue;
+		near = near_name(c->slo[k].name, v + first, n - first, sizeof(*v), rule);
+		kp_diags_add(&diags, c->slo[k].pos, true, "the objective '%s' is of a "
+		    "type that none of the requests that are measured has had%s%s%s",
+		    c->slo[k].text, near != NULL ? ": did you mean '" : " so far",
+		    near != NULL ? near : "", near != NULL ? "'?" : "");
+	}
+	send_diags(a, NULL, &diags);
+	kp_diags_free(&diags);
+	free(v);
+}
+
 /* diags: what the rates showed already. */
 static void
 report(struct checks *a, struct one *o, const struct kp_plan *plan,
@@ -529,14 +639,15 @@ report(struct checks *a, struct one *o, const struct kp_plan *plan,
 
 	send_diags(a, o, diags);
 	kp_buf_init(&b, CHECK_ANSWER_MAX);
-	put_counted(&b, &k, node_name(a, o));
-	kp_buf_str(&b, "counted only: the profile that is running goes on, so "
-	    "no calls were traced to see whether they end\n");
+	put_counted(&b, &k, o->node, node_name(a, o) != NULL, true, a->json);
 	/* what has no room is too long as well */
 	send_text(a, "print", (const char *)b.p, b.err == KP_OK ? b.len : a->room);
 	kp_buf_free(&b);
 	kp_check_judge(&k, &judged);
 	send_diags(a, o, &judged);
+	if (!a->judged)
+		judge_types(a, o->t->run.conf_run->rs);
+	a->judged = true;
 	if (diags->errors + judged.errors > 0) {
 		snprintf(text, sizeof(text), "'%s' does not fit '%s': see the "
 		    "errors above", a->ask.path, o->node);
@@ -699,7 +810,7 @@ start(struct checks *a, struct control_client *c, bool json)
 	a->client = control_client_id(c);
 	a->json = json;
 	a->room = CHECK_ANSWER_MAX;
-	a->cut = a->failed = false;
+	a->cut = a->failed = a->judged = false;
 	why = find_targets(a, text, sizeof(text)) ? read_conf(a) : text;
 	a->ask.text = NULL;
 	if (why != NULL) {
@@ -848,7 +959,7 @@ check_ask(const struct options *o, const struct conf_file *f)
 	check_message_put(&text, (unsigned)(o->duration / KP_NS_PER_MS),
 	    f->path, o->targets, o->ntargets, f->text, f->len);
 	kp_buf_printf(&command, "check%s bytes=%zu\n",
-	    log_is_json() ? " json" : "", text.len);
+	    o->json ? " json" : "", text.len);
 	kp_buf_put(&command, text.p, text.len);
 	r.bytes = (const char *)command.p;
 	r.n = command.len;

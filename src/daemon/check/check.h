@@ -39,7 +39,7 @@ void check_request(struct check *c, const struct kp_request *rq);
 const char *check_ended(struct check *c);
 
 /* Prints the last line of a check that found no errors. */
-void check_passed(uint64_t warnings);
+void check_passed(uint64_t warnings, bool json);
 
 /*
  * kprofd -check -control: checks the text of a tiers.conf, as a client sends it, on

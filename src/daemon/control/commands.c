@@ -8,14 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/near_names.h"
+#include "client/ctl_socket.h"
 #include "daemon/check/check.h"
 #include "daemon/check/check_message.h"
 #include "daemon/control/commands.h"
 #include "daemon/control/in_flight.h"
 #include "daemon/control/reload.h"
+#include "daemon/control/traces.h"
+#include "daemon/log.h"
 #include "daemon/nodes/targets.h"
 #include "kprofd/etf.h"
+#include "report/report.h"
 #include "store/live_window.h"
+#include "text/timefmt.h"
 
 #define CLEAR_S 600		/* the longest wait: it goes through all processes */
 
@@ -55,6 +61,10 @@ struct command {
 	const char *globs;	/* blanks between them; NULL: all targets */
 	char text[CONTROL_LINE_MAX];	/* the globs */
 	size_t bytes;			/* of the text behind the line */
+	const char *mark;	/* in the line, or a request type; NULL: none */
+	kp_dur_ns time;			/* of a trace */
+	size_t events;
+	uint64_t id;			/* 0: of none */
 };
 
 /* ---- commands that wait for targets ---- */
@@ -64,6 +74,8 @@ static bool
 result_of(struct result *r, enum wait_for want, const struct target *t,
     enum agent_state s, const char *text)
 {
+	if (s == AGENT_STOPPING && agent_goes_away(t->agent))
+		s = AGENT_AWAY;
 	switch (s) {
 	case AGENT_PAUSED:
 		r->how = DONE;
@@ -77,6 +89,7 @@ result_of(struct result *r, enum wait_for want, const struct target *t,
 		    "%s; it resumes by itself", text);
 		return want == WAIT_RESUMED;
 	case AGENT_CONNECTING:
+	case AGENT_AWAY:
 	case AGENT_LOST:
 		r->how = want == WAIT_CLEARED ? FAILED : LATER;
 		snprintf(r->text, sizeof(r->text), "%s", want == WAIT_CLEARED ?
@@ -246,14 +259,25 @@ matching(const struct targets *ts, const struct command *cmd,
 
 /* Answers where no target matches. */
 static void
-answer_none(struct control_client *c, const struct command *cmd)
+answer_none(struct commands *cs, struct control_client *c,
+    const struct command *cmd)
 {
 	static const char *const then[] = { "will pause", "will measure" };
-	char text[CONTROL_LINE_MAX + 100];
+	char text[CONTROL_LINE_MAX + 400];
+	const char *names[TARGETS_MAX], *near;
+	struct target *all[TARGETS_MAX];
+	unsigned n;
 
 	if (cmd->globs != NULL) {
-		snprintf(text, sizeof(text), "no target matches '%s' (kprof "
-		    "status lists them)", cmd->globs);
+		n = matching(cs->p->targets, &(struct command){ .globs = NULL }, all);
+		for (unsigned i = 0; i < n; i++)
+			names[i] = all[i]->node;
+		near = near_name(cmd->globs, names, n, sizeof(*names),
+		    (struct near_rule){ .edits = 2, .share = 3, .kept = 1 });
+		snprintf(text, sizeof(text), "no target matches '%s'%s%s%s (kprof "
+		    "status lists them)", cmd->globs, near != NULL ?
+		    ": did you mean '" : "", near != NULL ? near : "",
+		    near != NULL ? "'?" : "");
 		control_refuse(c, text);
 	} else if (cmd->want == WAIT_CLEARED) {
 		control_refuse(c, "there is no target just now (kprof status)");
@@ -272,12 +296,17 @@ do_wait(struct commands *cs, struct control_client *c,
 	uint64_t numbers[TARGETS_MAX] = { 0 };
 	struct target *v[TARGETS_MAX];
 	unsigned n = matching(cs->p->targets, cmd, v);
+	unsigned again = want == WAIT_RESUMED ?
+	    targets_again(cs->p->targets, cmd->globs) : 0;
 
 	/* for targets to come, too */
 	if (cmd->globs == NULL && want != WAIT_CLEARED)
 		targets_pause_new(cs->p->targets, want == WAIT_PAUSED);
 	if (n == 0) {
-		answer_none(c, cmd);
+		if (again > 0)
+			control_answer(c, true, "what had failed is tried again\n");
+		else
+			answer_none(cs, c, cmd);
 		return;
 	}
 	for (unsigned i = 0; i < n; i++) {
@@ -310,7 +339,33 @@ do_flight(struct commands *cs, struct control_client *c,
 	    cmd->rows, cmd->json, cmd->stacks });
 }
 
-/* Windows of targets that have stored none yet: kprof shows them meanwhile. */
+/* Replaces what kprof would read by the JSON of its report, for the page. */
+static enum kp_err
+running_json(struct kp_buf *b, const struct kp_conf *conf)
+{
+	struct kp_query_tiers tiers = { calloc(conf->ntiers + 1, sizeof(*tiers.v)),
+		conf->ntiers, conf->ntiers };
+	struct live_windows running = { 0 };
+	struct report *r = NULL;
+	enum kp_err err = tiers.v == NULL ? KP_ENOMEM :
+	    live_windows_read(&running, b->p, b->len);
+
+	for (size_t i = 0; err == KP_OK && i < tiers.n; i++)
+		tiers.v[i] = conf->tiers[i].name;
+	if (err == KP_OK && running.n > 0)
+		err = report_from_running(&tiers, NULL, &running, &r);
+	kp_buf_reset(b);
+	if (r != NULL)
+		report_json(b, r);
+	else
+		kp_buf_str(b, "{\"running\":false}\n");
+	report_free(r);
+	live_windows_free(&running);
+	free(tiers.v);
+	return err;
+}
+
+/* Windows of targets that have stored none yet: kprof and the page show them meanwhile. */
 static void
 do_running(struct commands *cs, struct control_client *c,
     const struct command *cmd)
@@ -318,6 +373,7 @@ do_running(struct commands *cs, struct control_client *c,
 	struct target *v[TARGETS_MAX];
 	unsigned n = matching(cs->p->targets, cmd, v);
 	struct kp_window *w;
+	enum kp_err err = KP_OK;
 	uint64_t closed = 0;
 	struct kp_buf b;
 
@@ -332,8 +388,11 @@ do_running(struct commands *cs, struct control_client *c,
 			live_windows_put(&b, w);
 		kp_window_free(w);
 	}
-	if (b.err == KP_ELIMIT) {
-		control_refuse(c, "the running window has too many request "
+	if (cmd->json && b.err == KP_OK)
+		err = running_json(&b, cs->p->conf.conf);
+	if (b.err == KP_ELIMIT || err != KP_OK) {
+		control_refuse(c, err == KP_ENOMEM ? "there is no memory to show the "
+		    "running window" : "the running window has too many request "
 		    "types to be shown before it is stored");
 		kp_buf_free(&b);
 		return;
@@ -355,10 +414,11 @@ do_metrics(struct commands *cs, struct control_client *c,
 
 /* ---- commands for the daemon ---- */
 
-/* A `kprof dump` that waits for the disk. */
+/* A `kprof dump` or `mark` that waits for the disk. */
 struct dump {
 	const struct parts *p;
 	uint64_t client;
+	const char *done;	/* the answer; static */
 };
 
 static void
@@ -371,8 +431,23 @@ dump_done(void *what, bool ok)
 
 	kp_store_status(dump->p->store, &st);
 	if (c != NULL)
-		control_answer(c, ok, ok ? "written\n" : st.why);
+		control_answer(c, ok, ok ? dump->done : st.why);
 	free(dump);
+}
+
+/* NULL, after refusing: nothing is to be written. */
+static struct dump *
+dump_new(struct commands *cs, struct control_client *c, const char *done)
+{
+	struct dump *dump = NULL;
+
+	if (!deferred_may_call(cs->p->deferred))
+		control_refuse(c, "too many dumps and marks at once");
+	else if ((dump = malloc(sizeof(*dump))) == NULL)
+		control_refuse(c, "out of memory");
+	else
+		*dump = (struct dump){ cs->p, control_client_id(c), done };
+	return dump;
 }
 
 static void
@@ -382,20 +457,54 @@ do_dump(struct commands *cs, struct control_client *c,
 	const struct kp_moment now = kp_moment_now();
 	struct dump *dump;
 
-	(void)cmd;
+	if (cmd->stacks && cs->p->conf.conf->stacks.per_second == 0) {
+		control_refuse(c, "no stacks are sampled: add {stacks, "
+		    "{per_second, 20}} to tiers.conf, and run kprof reload");
+		return;
+	}
+	dump = dump_new(cs, c, "written\n");
 	/* Windows are cut short only for a dump that is made. */
-	if (!deferred_may_call(cs->p->deferred)) {
-		control_refuse(c, "too many dumps at once");
+	if (dump == NULL)
 		return;
-	}
-	dump = malloc(sizeof(*dump));
-	if (dump == NULL) {
-		control_refuse(c, "out of memory");
-		return;
-	}
-	*dump = (struct dump){ cs->p, control_client_id(c) };
 	for (unsigned i = 0; i < targets_count(cs->p->targets); i++)
 		target_rotate(targets_at(cs->p->targets, i), now);
+	deferred_call(cs->p->deferred, dump, dump_done);
+}
+
+static void
+do_mark(struct commands *cs, struct control_client *c,
+    const struct command *cmd)
+{
+	struct kp_happening h = { .at = kp_wall_now(), .node = "",
+		.kind = "mark" };
+	const char *wrong = ctl_mark_wrong(cmd->mark != NULL ? cmd->mark : "");
+	struct target *v[TARGETS_MAX];
+	unsigned n = cmd->globs != NULL ? matching(cs->p->targets, cmd, v) : 0;
+	struct dump *dump;
+	char text[100];
+
+	if (wrong != NULL) {
+		snprintf(text, sizeof(text), "the text of a mark %s", wrong);
+		control_refuse(c, text);
+		return;
+	}
+	if (cmd->globs != NULL && n == 0) {
+		answer_none(cs, c, cmd);
+		return;
+	}
+	dump = dump_new(cs, c, "marked\n");
+	if (dump == NULL)
+		return;
+	for (unsigned i = 0; i < n; i++) {
+		log_info("mark", v[i]->node, "mark of '%s': %s", v[i]->node,
+		    cmd->mark);
+		target_record(v[i], "mark", cmd->mark);
+	}
+	if (n == 0) {
+		log_info("mark", NULL, "mark: %s", cmd->mark);
+		snprintf(h.text, sizeof(h.text), "%s", cmd->mark);
+		kp_store_happening(cs->p->store, &h);
+	}
 	deferred_call(cs->p->deferred, dump, dump_done);
 }
 
@@ -418,6 +527,34 @@ do_check(struct commands *cs, struct control_client *c,
 		    checks_take, cs->p->checks);
 }
 
+static void
+do_trace(struct commands *cs, struct control_client *c,
+    const struct command *cmd)
+{
+	const char *wrong = ctl_mark_wrong(cmd->mark != NULL ? cmd->mark : "");
+	char text[100];
+
+	if (wrong != NULL) {
+		snprintf(text, sizeof(text), "the name of the request type %s",
+		    wrong);
+		control_refuse(c, text);
+	} else if (cmd->time == 0 || cmd->time > TRACE_FOR_MAX ||
+	    cmd->events == 0 || cmd->events > TRACE_EVENTS_MAX) {
+		control_refuse(c, "a trace waits for 60 s at most, and takes 1 to "
+		    "1000000 events");
+	} else {
+		traces_begin(cs->p->traces, c, &(struct trace_opts){ cmd->mark,
+		    cmd->globs, cmd->time, cmd->events });
+	}
+}
+
+static void
+do_traces(struct commands *cs, struct control_client *c,
+    const struct command *cmd)
+{
+	traces_show(cs->p->traces, c, cmd->id);
+}
+
 /* ---- the table ---- */
 
 static const struct known {
@@ -429,9 +566,12 @@ static const struct known {
 } commands[] = {
 	{ "status", true, true, false, do_status, 0 },
 	{ "flight", true, true, false, do_flight, 0 },
-	{ "running", false, true, false, do_running, 0 },
+	{ "running", true, true, false, do_running, 0 },
 	{ "metrics", false, false, false, do_metrics, 0 },
 	{ "dump", false, false, false, do_dump, 0 },
+	{ "mark", false, true, false, do_mark, 0 },
+	{ "trace", false, true, false, do_trace, 0 },
+	{ "traces", false, false, false, do_traces, 0 },
 	{ "pause", false, true, false, do_wait, WAIT_PAUSED },
 	{ "resume", false, true, false, do_wait, WAIT_RESUMED },
 	{ "reload", false, false, false, do_reload, 0 },
@@ -444,19 +584,38 @@ static const struct known {
 static bool
 take_words(struct command *cmd, const char *p, const struct known *k)
 {
-	char *to = cmd->text, *end;
+	char *to = cmd->text, *end, word[24];
 	size_t n;
 
 	for (p += strspn(p, " "); *p != '\0'; p += strspn(p, " ")) {
 		n = strcspn(p, " ");
 		if (k->takes_json && n == 4 && memcmp(p, "json", n) == 0) {
 			cmd->json = true;
-		} else if (k->run == do_flight && n == 6 &&
+		} else if ((k->run == do_flight || k->run == do_dump) && n == 6 &&
 		    memcmp(p, "stacks", n) == 0) {
 			cmd->stacks = true;
 		} else if (k->run == do_flight && n > 2 && p[2] >= '0' &&
 		    p[2] <= '9' && memcmp(p, "n=", 2) == 0) {
 			cmd->rows = strtoul(p + 2, &end, 10);
+			if (end != p + n)
+				return false;
+		} else if ((k->run == do_mark || k->run == do_trace) &&
+		    strncmp(p, "text=", 5) == 0) {
+			cmd->mark = p + 5;
+			return true;
+		} else if (k->run == do_trace && n < 24 && n > 4 &&
+		    memcmp(p, "for=", 4) == 0) {
+			snprintf(word, sizeof(word), "%.*s", (int)n - 4, p + 4);
+			if (!kp_dur_parse(word, &cmd->time))
+				return false;
+		} else if (k->run == do_trace && n > 7 && p[7] >= '0' &&
+		    p[7] <= '9' && memcmp(p, "events=", 7) == 0) {
+			cmd->events = strtoul(p + 7, &end, 10);
+			if (end != p + n)
+				return false;
+		} else if (k->run == do_traces && n > 3 && p[3] >= '0' &&
+		    p[3] <= '9' && memcmp(p, "id=", 3) == 0) {
+			cmd->id = strtoull(p + 3, &end, 10);
 			if (end != p + n)
 				return false;
 		} else if (k->takes_node && n > 5 &&
@@ -483,7 +642,8 @@ commands_take(void *ctx, struct control_client *c, const char *line)
 {
 	struct commands *cs = ctx;
 	size_t n = strcspn(line, " ");
-	struct command cmd = { .rows = FLIGHT_ROWS };
+	struct command cmd = { .rows = FLIGHT_ROWS, .time = TRACE_FOR,
+		.events = TRACE_EVENTS };
 	char text[200];
 
 	for (size_t i = 0; i < NCOMMANDS; i++) {

@@ -2,8 +2,10 @@
  * commands.h - the commands that clients of the control socket may send.
  *
  * A line is a command and words: "json" for JSON, "node=GLOB" for some of the
- * targets only, "stacks" for those of `flight`, and "bytes=N" for the length of
- * a text behind the line.
+ * targets only, "stacks" for those of `flight`, "bytes=N" for the length of a text
+ * behind the line, and "text=TEXT" for the rest of the line: of `mark`, and of `trace`,
+ * whose request type it is, and which takes "for=TIME" and "events=N", too.  `traces`
+ * takes "id=N".
  */
 #ifndef KPROFD_DAEMON_CONTROL_COMMANDS_H
 #define KPROFD_DAEMON_CONTROL_COMMANDS_H

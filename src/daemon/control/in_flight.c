@@ -150,14 +150,16 @@ static const char *
 stack_frame(const struct flight_stacks *s, uint32_t stack, uint32_t i,
     char buf[FRAME_MAX])
 {
+	char text[FN_NAME_MAX];
+	const char *name;
 	uint32_t n;
 	const struct kp_stack_frame *v = kp_stack_frames(s->table, stack, &n);
 
+	name = fn_read(text, sizeof(text), kp_stack_fn(s->table, v[i].fn));
 	if (v[i].line == 0)
-		snprintf(buf, FRAME_MAX, "%s", kp_stack_fn(s->table, v[i].fn));
+		snprintf(buf, FRAME_MAX, "%s", name);
 	else
-		snprintf(buf, FRAME_MAX, "%s:%u", kp_stack_fn(s->table, v[i].fn),
-		    v[i].line);
+		snprintf(buf, FRAME_MAX, "%s:%u", name, v[i].line);
 	return buf;
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/control/in_flight.h"
 #include "daemon/control/reload.h"
 #include "daemon/nodes/node_run.h"
+#include "export/totals.h"
 #include "text/text.h"
 
 #define MISTAKES_MAX (256u << 10)	/* bytes */
@@ -69,12 +70,26 @@ forget_verdicts(struct reload *r)
 	}
 }
 
+/* Apart from the round: tiers.conf may be good where the certificate is not. */
+static void
+renew_certificate(struct reload *r)
+{
+	char why[512];
+
+	if (r->p->web == NULL || web_reload(r->p->web, why, sizeof(why)) == KP_OK)
+		return;
+	log_warn("http", NULL, "%s; the certificate before it stays", why);
+	kp_buf_printf(&r->mistakes, "kprofd: %s; the certificate before it "
+	    "stays\n", why);
+}
+
 /* text: one line for all clients; not ok: why nothing has changed. */
 static void
 round_end(struct reload *r, bool ok, const char *text)
 {
 	struct control_client *c;
 
+	renew_certificate(r);
 	for (unsigned i = 0; i < r->now.n; i++) {
 		c = control_client_get(r->p->control, r->now.v[i]);
 		if (c == NULL)
@@ -166,6 +181,8 @@ put_in_force(struct reload *r)
 	r->p->conf = r->next;
 	r->next = (struct conf_file){ 0 };
 	kp_store_conf(r->p->store, r->p->conf.conf, r->p->conf.text);
+	if (r->p->totals != NULL)
+		totals_slo(r->p->totals, r->p->conf.conf->slo, r->p->conf.conf->nslo);
 	if (old != NULL)
 		deferred_put(r->p->deferred, old, free_conf);
 }
@@ -224,7 +241,7 @@ finish(struct reload *r)
 	targets_freeze(r->p->targets, false);
 	c = targets_file_apply(r->p->targets, &r->nodes);
 	if (!r->same)
-		targets_again(r->p->targets);
+		targets_again(r->p->targets, NULL);
 	if (c.added + c.removed + c.moved > 0)
 		kp_buf_printf(&b, "; targets: %u added, %u removed", c.added,
 		    c.removed);

@@ -32,9 +32,11 @@ put_sampling(struct kp_buf *b, const struct target *t)
 	if (t->sampler.one_in == 1)
 		kp_buf_str(b, "sampling    every request\n");
 	else
-		kp_buf_printf(b, "sampling    one request in %" PRIu32 "%s%s%s\n",
+		kp_buf_printf(b, "sampling    one request in %" PRIu32 "%s%s%s%s\n",
 		    t->sampler.one_in, kp_sampler_slices(&t->sampler) ?
-		    ", all of some slices of time" : "", why[0] != '\0' ? ", " : "", why);
+		    ", all of some slices of time" : "",
+		    t->run.conf_run->conf->slow_always ? ", the others timed" : "",
+		    why[0] != '\0' ? ", " : "", why);
 	if (t->rate.wall != 0)
 		kp_buf_printf(b, "            changed last at %s\n",
 		    timefmt_local(since, t->rate.wall));
@@ -270,6 +272,19 @@ in_flight(const struct target *t)
 	return kp_requests_running(t->run.conf_run->rs, t->run.slot);
 }
 
+/* All counters are of the run, whichever of its agents counted. */
+static uint64_t
+entry_calls(const struct target *t)
+{
+	return t->entry_calls_before + t->status.entry_calls;
+}
+
+static uint64_t
+foreign(const struct target *t)
+{
+	return t->foreign_before + t->status.foreign;
+}
+
 /* Where it is connected to; "": it is not. */
 static const char *
 address(const struct target *t, char text[ADDRESS_TEXT_MAX])
@@ -316,7 +331,7 @@ put_target(struct kp_buf *b, const struct target *t)
 	    t->batches, t->status.queue, t->status.memory / 1024);
 	kp_buf_printf(b, "requests    %" PRIu64 " assembled, %zu in flight (the node "
 	    "had counted %" PRIu64 " calls of entries when last asked)\n",
-	    t->run.requests_ever, in_flight(t), t->status.entry_calls);
+	    t->run.requests_ever, in_flight(t), entry_calls(t));
 	kp_buf_printf(b, "windows     %" PRIu64 " closed\n", t->windows);
 	/* by this offset of the target's monotonic clock trees are laid out */
 	if (t->run.timed)
@@ -330,10 +345,10 @@ put_target(struct kp_buf *b, const struct target *t)
 		    "tracing is off");
 	put_stacks(b, t);
 	/* OTP 25, 26: another tool's trace patterns send their events to kprofd */
-	if (t->status.foreign > 0)
+	if (foreign(t) > 0)
 		kp_buf_printf(b, "foreign     %" PRIu64 " events of others' "
 		    "patterns dropped; processes not traced because of them: %"
-		    PRIu64 "\n", t->status.foreign, t->status.ceded);
+		    PRIu64 "\n", foreign(t), t->status.ceded);
 }
 
 static void
@@ -361,12 +376,13 @@ status_plain(struct kp_buf *b, const struct parts *p, const char *glob)
 	unsigned shown = 0;
 
 	kp_buf_printf(b, "kprofd      " KP_VERSION ", running %" PRId64
-	    " s\n", (kp_mono_now() - p->started) / KP_NS_PER_S);
+	    " s; what is counted below, is since then\n",
+	    (kp_mono_now() - p->started) / KP_NS_PER_S);
 	if (!targets_several(ts) && glob == NULL) {
 		t = targets_at(ts, 0);
 		put_target(b, t);
 		store_put_text(b, p->store, p->o->db);
-		otlp_put_text(b, p->otlp);
+		push_put_text(b, p->push);
 		put_rest(b, t);
 		return;
 	}
@@ -377,7 +393,7 @@ status_plain(struct kp_buf *b, const struct parts *p, const char *glob)
 		    "profiled by one kprofd at most\n", targets_more(ts),
 		    TARGETS_MAX);
 	store_put_text(b, p->store, p->o->db);
-	otlp_put_text(b, p->otlp);
+	push_put_text(b, p->push);
 	for (unsigned i = 0; i < targets_count(ts); i++) {
 		t = targets_at(ts, i);
 		if (!is_shown(t, glob))
@@ -435,9 +451,9 @@ json_target(struct json *j, const struct target *t)
 	json_uint(j, "agent_memory_bytes", t->status.memory);
 	json_uint(j, "requests", t->run.requests_ever);
 	json_uint(j, "in_flight", in_flight(t));
-	json_uint(j, "entry_calls", t->status.entry_calls);
+	json_uint(j, "entry_calls", entry_calls(t));
 	json_uint(j, "windows", t->windows);
-	json_uint(j, "foreign_events", t->status.foreign);
+	json_uint(j, "foreign_events", foreign(t));
 	json_uint(j, "ceded_processes", t->status.ceded);
 	json_object(j, "clock");
 	json_bool(j, "known", t->run.timed);
@@ -474,7 +490,7 @@ status_json(struct kp_buf *b, const struct parts *p, const char *glob)
 	if (!targets_several(ts))
 		json_target(&j, targets_at(ts, 0));
 	store_put_json(&j, p->store, p->o->db);
-	otlp_put_json(&j, p->otlp);
+	push_put_json(&j, p->push);
 	json_uint(&j, "armed", targets_armed(ts));
 	json_uint(&j, "targets_without_room", targets_more(ts));
 	json_array(&j, "targets");
@@ -561,7 +577,7 @@ self_metrics_text(struct kp_buf *b, const struct parts *p)
 	health_put(b, HEALTH_TARGETS, "", "", n);
 	health_put(b, HEALTH_NO_ROOM, "", "", (double)targets_more(ts));
 	store_put_metrics(b, p->store);
-	otlp_put_metrics(b, p->otlp);
+	push_put_metrics(b, p->push);
 	for (int m = 0; m < TARGET_METRICS; m++)
 		for (unsigned i = 0; i < n; i++)
 			if (v[i][m].value >= 0)

@@ -106,17 +106,24 @@ node_run_tier(const struct kp_conf *conf, const struct kp_fn *fn)
 
 static void
 tree_call(const struct conf_run *cr, const struct kp_request *rq,
-    uint32_t i, kp_dur_ns self, struct kp_tree_call *out)
+    uint32_t i, kp_dur_ns self, const struct kp_call_pauses *pauses,
+    struct kp_tree_call *out)
 {
 	const struct kp_call *c = &rq->calls[i];
 	const struct kp_fn *fn = kp_requests_fn(cr->rs, c->fn);
+	const struct kp_stats *stats = cr->stats[c->node];
 	bool timed = kp_outcome_timed(c->outcome);
+	/* of weight 0: what its tiers took of it was not traced */
+	bool has_self = rq->weight > 0 && self >= 0;
 
 	*out = (struct kp_tree_call){ .fn = fn->text,
 		.tier = node_run_tier(cr->conf, fn),
 		.start = c->start - rq->start,
 		.total = timed ? c->end - c->start : -1,
-		.self = self, .parent = c->parent,
+		.self = has_self ? self : -1, .parent = c->parent,
+		.pauses = { .out = has_self && cr->conf->scheduling ?
+		    pauses->out : -1, .gc = has_self && stats != NULL &&
+		    kp_stats_has_gc(stats) ? pauses->gc : -1 },
 		.outcome = c->outcome, .async = c->async,
 		.outlasts = c->outlasts != 0,
 		.node = cr->names[c->node] };
@@ -173,11 +180,16 @@ tree_calls(const struct conf_run *cr, const struct kp_request *rq,
     struct kp_tree *tree)
 {
 	kp_dur_ns *self = malloc(rq->ncalls * sizeof(*self));
-	enum kp_err e = self != NULL ? kp_request_self(rq, self) : KP_ENOMEM;
+	struct kp_call_pauses *pauses = malloc(rq->ncalls * sizeof(*pauses));
+	enum kp_err e = self != NULL && pauses != NULL ?
+	    kp_request_self(rq, self) : KP_ENOMEM;
 
+	if (e == KP_OK)
+		e = kp_request_pauses(rq, self, pauses);
 	for (uint32_t i = 0; e == KP_OK && i < rq->ncalls; i++)
-		tree_call(cr, rq, i, self[i], &tree->calls[i]);
+		tree_call(cr, rq, i, self[i], &pauses[i], &tree->calls[i]);
 	free(self);
+	free(pauses);
 	return e;
 }
 
@@ -194,7 +206,7 @@ tree_make(const struct node_run *r, const struct kp_request *rq)
 	uint32_t n;
 
 	waits = kp_requests_waits(r->conf_run->rs, &n);
-	sum_waits(waits, n, &sums);
+	sum_waits(waits, rq->weight > 0 ? n : 0, &sums);
 	tree = malloc(sizeof(*tree) + rq->ncalls * sizeof(tree->calls[0]) +
 	    (sums.n + 1) * sizeof(tree->waits[0]));
 	if (tree == NULL)
@@ -205,6 +217,7 @@ tree_make(const struct node_run *r, const struct kp_request *rq)
 		.start = wall_time(r, rq->start),
 		.total = rq->end - rq->start, .outcome = rq->outcome,
 		.ncalls = rq->ncalls };
+	memcpy(tree->traceparent, rq->traceparent, sizeof(tree->traceparent));
 	if (tree_calls(r->conf_run, rq, tree) != KP_OK) {
 		free(tree);
 		return NULL;
@@ -215,22 +228,30 @@ tree_make(const struct node_run *r, const struct kp_request *rq)
 
 /* ---- what kp_requests hands over ---- */
 
-/* Slow requests go to the store at once, the slowest when the window closes. */
+/*
+ * Slow requests, and some whose caller sampled their trace, go to the store at once, the
+ * slowest when the window closes.
+ */
 static void
 keep_tree(struct node_run *r, const struct kp_request *rq)
 {
 	kp_dur_ns total = rq->end - rq->start;
-	bool slow = total >= r->conf_run->conf->slow;
+	bool slow = total >= r->conf_run->conf->slow, sampled = !slow && rq->weight > 0 &&
+	    r->trees_sampled < r->conf_run->conf->keep_sampled &&
+	    kp_traceparent_sampled(rq->traceparent);
 	struct kp_tree *tree;
 
-	if (slow && r->trees < NODE_RUN_TREES_MAX &&
+	/* Those without tiers leave room for the others. */
+	if ((slow || sampled) && r->trees < NODE_RUN_TREES_MAX / (rq->weight > 0 ? 1 : 2) &&
 	    (tree = tree_make(r, rq)) != NULL) {
 		r->trees++;
+		r->trees_sampled += sampled;
 		kp_store_tree(r->all->store, tree);
-		kp_tail_put(&r->tail, rq->identity, total, rq->ncalls, NULL);
+		if (rq->weight > 0)
+			kp_tail_put(&r->tail, rq->identity, total, rq->ncalls, NULL);
 		return;
 	}
-	tree = kp_tail_wants(&r->tail, rq->identity, total, rq->ncalls) ?
+	tree = rq->weight > 0 && kp_tail_wants(&r->tail, rq->identity, total, rq->ncalls) ?
 	    tree_make(r, rq) : NULL;
 	if (tree != NULL)
 		kp_tail_put(&r->tail, rq->identity, total, rq->ncalls, tree);
@@ -271,6 +292,11 @@ on_request(void *ctx, const struct kp_request *rq)
 	struct conf_run *cr = ctx;
 	struct node_run *r = cr->runs[rq->node];
 
+	if (rq->weight == 0) {
+		if (cr->all->store != NULL && rq->end - rq->start >= cr->conf->slow)
+			keep_tree(r, rq);
+		return;
+	}
 	r->requests_ever++;
 	r->ended_ever += rq->outcome != KP_UNFINISHED;
 	kp_stats_request(r->stats, rq);
@@ -287,7 +313,9 @@ on_late(void *ctx, const struct kp_late_call *c)
 {
 	struct conf_run *cr = ctx;
 
-	kp_stats_late(cr->stats[c->node], c);
+	/* a call that is lost may be of a node that has gone */
+	if (cr->stats[c->node] != NULL)
+		kp_stats_late(cr->stats[c->node], c);
 }
 
 /* ---- what one configuration has ---- */
@@ -590,6 +618,7 @@ node_run_copy(const struct node_run *r, struct kp_moment at)
 	if (r->slot != KP_NONE)
 		kp_requests_losses_add(r->conf_run->rs, r->slot, &w->losses);
 	w->losses.n[KP_LOSS_TREE] += r->trees_lost;
+	w->otp = r->otp;
 	return w;
 }
 
@@ -608,8 +637,9 @@ node_run_rotate(struct node_run *r, struct kp_moment at)
 	if (r->slot != KP_NONE)
 		kp_requests_losses_take(r->conf_run->rs, r->slot, &w->losses);
 	w->losses.n[KP_LOSS_TREE] += r->trees_lost;
+	w->otp = r->otp;
 	r->trees_lost = 0;
-	r->trees = 0;
+	r->trees = r->trees_sampled = 0;
 	r->window_began = at;
 	kp_tail_take(&r->tail, store_tree, r->all);
 	return w;

@@ -53,7 +53,8 @@ struct node_run {
 	} next;
 	struct stack_join *stacks;	/* NULL: no sample came yet */
 	struct kp_tail tail;	/* the slowest, however fast */
-	uint32_t trees;		/* slow, kept in this window */
+	uint32_t trees;		/* slow or of sampled traces, kept in this window */
+	uint32_t trees_sampled;	/* of these, the fast ones: {keep_sampled, N} */
 	uint64_t trees_lost;	/* in this window */
 	uint64_t requests_ever, ended_ever;	/* closed; their end was seen */
 	int otp;		/* the target's release; 0: not known yet */

@@ -70,8 +70,8 @@ is_there(const struct target *t)
 {
 	enum agent_state state = agent_state(t->agent);
 
-	return state != AGENT_CONNECTING && state != AGENT_LOST &&
-	    state != AGENT_ENDED;
+	return state != AGENT_CONNECTING && state != AGENT_AWAY &&
+	    state != AGENT_LOST && state != AGENT_ENDED;
 }
 
 static uint32_t
@@ -351,7 +351,9 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 	struct slices *s = ctx;
 
 	(void)fd, (void)what;
-	if (s->phase == RESTING)
+	if (s->phase == NONE && wanted(s) > 1)
+		slices_look(s);
+	else if (s->phase == RESTING)
 		slice_begin(s);
 	else if (s->weight > 1 && (s->phase == OPEN || s->phase == OPENING))
 		slice_close(s);
@@ -394,6 +396,15 @@ slices_on_state(struct slices *s, struct target *t)
 
 /* ---- beginning and end ---- */
 
+static bool
+any_counts(const struct slices *s)
+{
+	for (unsigned i = 0; i < targets_count(s->ts); i++)
+		if (agent_counts(targets_at(s->ts, i)->agent))
+			return true;
+	return false;
+}
+
 void
 slices_look(struct slices *s)
 {
@@ -414,6 +425,11 @@ slices_look(struct slices *s)
 		/* At the end of slices they stay as they are told then. */
 		if (s->weight > 1 || s->phase == RESTING)
 			sliced_all(s, true);
+		return;
+	}
+	/* What is armed now would take its counters with it. */
+	if (any_counts(s)) {
+		timer_set(s, AGAIN);
 		return;
 	}
 	sliced_all(s, true);

@@ -64,11 +64,11 @@ rate_limit_take(struct rate_limit *h)
  * The name of a target that was never attached may not be a node's: it goes into
  * the text.
  */
-void
-target_record(struct target *t, const char *kind, const char *text)
+static void
+record(struct target *t, const char *kind, const char *text, kp_dur_ns ago)
 {
 	bool known = t->hello.otp != 0;
-	struct kp_happening h = { .at = kp_wall_now(),
+	struct kp_happening h = { .at = kp_wall_now() - ago,
 		.node = known ? t->node : "", .kind = kind };
 	struct kp_buf b;
 	const char *clean;
@@ -86,12 +86,18 @@ target_record(struct target *t, const char *kind, const char *text)
 	kp_store_happening(t->p->store, &h);
 }
 
+void
+target_record(struct target *t, const char *kind, const char *text)
+{
+	record(t, kind, text, 0);
+}
+
 /*
  * "trip", "rest": whole sentences.  "modules", "loads": nodes that load code on
  * demand do that all the time, so no warning.
  */
-void
-target_report(struct target *t, const char *kind, const char *text)
+static void
+report(struct target *t, const char *kind, const char *text, kp_dur_ns ago)
 {
 	if (!rate_limit_may(&t->rate_limit, kp_mono_now()))
 		return;
@@ -104,7 +110,13 @@ target_report(struct target *t, const char *kind, const char *text)
 	else
 		log_warn(kind, t->node, "'%s': %s: %s", t->node,
 		    kind, text);
-	target_record(t, kind, text);
+	record(t, kind, text, ago);
+}
+
+void
+target_report(struct target *t, const char *kind, const char *text)
+{
+	report(t, kind, text, 0);
 }
 
 static void
@@ -406,6 +418,8 @@ on_hello(struct target *t, const struct agent_hello *h)
 	char text[400];
 
 	t->hello = *h;
+	t->entry_calls_before += t->status.entry_calls;
+	t->foreign_before += t->status.foreign;
 	t->status = (struct agent_status){ 0 };	/* its counters start from zero */
 	t->last_sent = 0;
 	t->tracing_cost = (struct tracing_cost){ 0 };
@@ -448,7 +462,8 @@ on_status(struct target *t, const struct agent_status *st, bool last)
 	t->ledger.slices = (agent_state(t->agent) == AGENT_ARMED ||
 	    agent_state(t->agent) == AGENT_STOPPING) && target_in_slices(t);
 	ledger_status(&t->ledger, st, entries(t), last);
-	overhead_status(&t->overhead, t->native, entries(t), &t->status, st);
+	overhead_status(&t->overhead, t->native, target_in_slices(t), entries(t),
+	    &t->status, st);
 	if (!last)
 		target_sample_status(t, st);
 	if (agent_state(t->agent) == AGENT_ARMED)
@@ -564,13 +579,19 @@ on_state(struct target *t, enum agent_state s, enum agent_end end, const char *t
 		kp_requests_abandon(t->run.conf_run->rs, t->run.slot,
 		    KP_LOSS_TRIPPED);
 		break;
+	case AGENT_AWAY:
 	case AGENT_LOST:
-		report_lost(t, text);
+		if (s == AGENT_LOST) {
+			report_lost(t, text);
+		} else {
+			log_info("trace", t->node, "'%s': %s", t->node, text);
+			target_record(t, "trace", text);
+		}
 		if (t->last_sent != 0)
 			ledger_left(&t->ledger, silent_since(t));
 		ledger_lost(&t->ledger, entries(t));
 		kp_requests_abandon(t->run.conf_run->rs, t->run.slot,
-		    KP_LOSS_DISCONNECTED);
+		    s == AGENT_AWAY ? KP_LOSS_TRIPPED : KP_LOSS_DISCONNECTED);
 		node_run_stacks_drop(&t->run);
 		break;
 	default:
@@ -677,7 +698,7 @@ on_agent_event(struct target *t, const struct agent_event *e)
 	case AGENT_ON_REPORT:
 		if (e->gap > 0)
 			ledger_gap(&t->ledger, e->gap, kp_mono_now());
-		target_report(t, e->word, e->text);
+		report(t, e->word, e->text, e->ago);
 		break;
 	case AGENT_ON_CONNECTED:
 		on_connected(t, e->text);

@@ -51,7 +51,7 @@ struct overload {
  * Limits the notices about one target, in the log and among the events; those above
  * the limit are only counted.  All zeros to begin with.
  */
-#define RATE_LIMIT_BURST 1000		/* modules of a reloaded release */
+#define RATE_LIMIT_BURST 1000
 #define RATE_LIMIT_A_SECOND 2
 
 struct rate_limit {
@@ -181,6 +181,8 @@ struct target {
 	char relay_why[2000];		/* why it is not; "": not wanted */
 	struct mailboxes mailboxes;
 	struct agent_status status;	/* the last one */
+	/* what agents before this one counted, as of status */
+	uint64_t entry_calls_before, foreign_before;
 	struct kp_queues queues;	/* long ones in the node */
 	uint64_t events, batches, windows;
 	kp_target_ns last_sent;		/* when it sent its last batch or
@@ -257,11 +259,12 @@ void target_on_unbounded(void *ctx, uint32_t node, uint32_t line, bool label);
 /* ---- target_guard.c ---- */
 
 /*
- * sampled: requests so far.  before: the status before this one, all zero if there
+ * whole: while processes have flags, all requests are sampled.  sampled: requests so
+ * far.  before: the status before this one, all zero if there
  * was none.  The events of the native probe are cheaper.
  */
-void overhead_status(struct overhead *s, bool native, uint64_t sampled,
-    const struct agent_status *before, const struct agent_status *st);
+void overhead_status(struct overhead *s, bool native, bool whole,
+    uint64_t sampled, const struct agent_status *before, const struct agent_status *st);
 /* Are its requests measured in slices of time, or will be when it is armed? */
 bool target_in_slices(const struct target *t);
 /* What it costs now. */

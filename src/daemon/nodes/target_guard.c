@@ -35,7 +35,7 @@ grown(uint64_t now, uint64_t before)
 }
 
 void
-overhead_status(struct overhead *s, bool native, uint64_t sampled,
+overhead_status(struct overhead *s, bool native, bool whole, uint64_t sampled,
     const struct agent_status *before, const struct agent_status *st)
 {
 	struct kp_cost c = {
@@ -50,9 +50,12 @@ overhead_status(struct overhead *s, bool native, uint64_t sampled,
 	};
 
 	c.ring_events = native ? c.events : 0;
+	s->requests = grown(st->entry_calls, before->entry_calls);
+	c.marked = whole || c.sampled >= s->requests ? c.switches :
+	    (uint64_t)((double)c.switches * (double)c.sampled /
+	    (double)s->requests);
 	kp_cost_add(&s->window, &c);
 	s->last = c;
-	s->requests = grown(st->entry_calls, before->entry_calls);
 	s->sampled = sampled;
 	s->held = st->held > before->held ? st->held - before->held : 0;
 	s->over = before->now != 0 && st->now > before->now ?
@@ -105,7 +108,7 @@ target_rate_why(const struct target *t)
 		return "";
 	if (s->cut > 1)
 		return "after an overload";
-	if (s->frugal >= s->rated && s->frugal > 1)
+	if (s->frugal > s->rated)
 		return "to keep to the budget";
 	return s->conf.kind == KP_SAMPLE_PER_SECOND ?
 	    "to keep to {sampling, {per_second, N}}" : "";
@@ -179,26 +182,28 @@ resample(struct target *t)
 	target_give_tokens(t);
 }
 
-/*
- * Before the first events their cost is foreseen by what measured calls cost: a call and
- * its return with the native probe, in requests of a few processes.
- */
+/* Before the first events their cost is foreseen. */
 void
 target_sample_plan(struct target *t, uint64_t entries)
 {
 	const struct kp_plan *plan = agent_plan(t->agent);
-	struct kp_cost c = { .sampled = entries };
+	const struct kp_conf *conf = t->run.conf_run->conf;
+	struct kp_cost c, timed = { 0 };
+	double calls = 0, fixed;
 	bool changed;
 
 	for (size_t i = 0; i < plan->n; i++)
 		if (!plan->v[i].disarmed && plan->v[i].rate > 0)
-			c.armed_calls += (uint64_t)plan->v[i].rate;
-	c.events = 2 * c.armed_calls;
-	c.ring_events = t->native ? c.events : 0;
+			calls += (double)plan->v[i].rate;
+	c = kp_cost_foresee(calls, (double)entries, 1, t->native);
+	if (conf->slow_always)
+		timed = kp_cost_foresee((double)entries, (double)entries, 1, t->native);
+	timed.marked = 0;	/* there are no tokens */
+	fixed = (double)kp_cost_total(&timed) * 100 / (double)KP_NS_PER_S;
 	if (kp_sampler_slices(&t->sampler))
 		changed = kp_sampler_spent(&t->sampler, (double)
 		    kp_cost_total(&c) * 100 / (double)KP_NS_PER_S /
-		    t->sampler.one_in, 0, t->run.conf_run->conf->budget);
+		    t->sampler.one_in + fixed, fixed, conf->budget);
 	else
 		changed = kp_sampler_rate(&t->sampler, entries, KP_NS_PER_S);
 	if (changed)
@@ -392,13 +397,14 @@ count_outside(struct target *t)
 
 /*
  * Applies the budget to what was spent since the last slice began.  Between slices
- * nothing is spent but what the agent takes to be there.
+ * nothing is spent but what the agent takes to be there, and entries with {slow, always}.
  */
 static void
 spend_slices(struct target *t)
 {
 	const struct overhead *s = &t->overhead;
-	bool rests = target_in_slices(t) && s->last.events == 0 && s->last.sampled == 0;
+	bool rests = target_in_slices(t) && s->last.sampled == 0 &&
+	    (s->last.events == 0 || t->run.conf_run->conf->slow_always);
 	double least = overhead_percent(s, rests ? kp_cost_total(&s->last) :
 	    s->last.agent), spent;
 

@@ -21,6 +21,7 @@
 #include "conn/discovery.h"
 #include "daemon/check/check.h"
 #include "daemon/control/in_flight.h"
+#include "daemon/control/traces.h"
 #include "daemon/log.h"
 #include "daemon/nodes/node_run.h"
 #include "daemon/nodes/slices.h"
@@ -28,6 +29,7 @@
 #include "kprofd/etf.h"
 
 #define TICK_S 1
+#define AGAIN_TICKS 60	/* with -wait what failed is tried again */
 #define NODES_MAX 5000		/* read of one answer */
 #define AWAY (3 * KP_NS_PER_S)	/* the cluster is asked every second */
 #define CONNECT_LIMIT (7 * KP_NS_PER_S)
@@ -60,6 +62,7 @@ struct targets {
 	bool seed_lost;			/* that was logged */
 	bool no_room;			/* that was logged, since it is full */
 	bool ready;			/* systemd was notified */
+	unsigned ticks;
 };
 
 /* ---- the set ---- */
@@ -97,6 +100,13 @@ size_t
 targets_more(const struct targets *ts)
 {
 	return ts->more_file + ts->more_cluster;
+}
+
+/* Is it no end that none is profiled? */
+static bool
+waits(const struct targets *ts)
+{
+	return ts->waits || ts->p->o->wait;
 }
 
 bool
@@ -207,7 +217,7 @@ is_searching(const struct targets *ts)
 static bool
 none_attachable(const struct targets *ts)
 {
-	if (ts->armed_ever || ts->waits || ts->n == 0 || is_searching(ts))
+	if (ts->armed_ever || waits(ts) || ts->n == 0 || is_searching(ts))
 		return false;
 	for (unsigned i = 0; i < ts->n; i++)
 		if (!ts->v[i]->in_set.tried && !ts->v[i]->in_set.over)
@@ -227,7 +237,7 @@ check_over(struct targets *ts)
 		/* A check that was interrupted has shown nothing. */
 		if (ts->stopping)
 			end(ts, ts->p->o->check);
-		else if (!is_searching(ts) && ((failed && !ts->waits) ||
+		else if (!is_searching(ts) && ((failed && !waits(ts)) ||
 		    ts->p->o->check))
 			end(ts, status);
 	} else if (!ts->stopping && none_attachable(ts)) {
@@ -564,7 +574,8 @@ on_seed_lost(void *ctx, const char *why)
 
 	ts->cluster.failed = true;
 	/* Only at the start; a seed that has answered once is asked again. */
-	if (ts->n == 0 && !ts->armed_ever && ts->cluster.answered == 0) {
+	if (ts->n == 0 && !ts->armed_ever && ts->cluster.answered == 0 &&
+	    !waits(ts)) {
 		log_error("failed", ts->p->o->seed, "%s", why);
 		end(ts, 1);
 		return;
@@ -669,6 +680,8 @@ sweep_one(struct targets *ts, unsigned i)
 	checks_left(t);
 	if (t->p->flights != NULL)
 		flight_asks_gone(t->p->flights, t);
+	if (t->p->traces != NULL)
+		traces_gone(t->p->traces, t);
 	ts->v[i] = ts->v[--ts->n];
 	if (t->in_set.sources != 0)
 		add(ts, t->opts.target, t->in_set.sources);
@@ -706,6 +719,8 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 		cluster_tick(ts);
 	if (!ts->p->o->check && !ts->stopping)
 		daemon_on_tick(ts->p->daemon);
+	if (ts->p->o->wait && ++ts->ticks % AGAIN_TICKS == 0)
+		targets_again(ts, NULL);
 	on_sweep(-1, 0, ts);
 }
 
@@ -756,15 +771,22 @@ targets_freeze(struct targets *ts, bool frozen)
 		event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
-/* A node that keeps kprofd out does so whatever tiers.conf says. */
-void
-targets_again(struct targets *ts)
+unsigned
+targets_again(struct targets *ts, const char *globs)
 {
-	for (unsigned i = 0; i < ts->n; i++)
-		if (ts->v[i]->in_set.failed &&
-		    ts->v[i]->in_set.end == AGENT_FAILED)
-			ts->v[i]->in_set.failed = false;
+	struct target *t;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < ts->n; i++) {
+		t = ts->v[i];
+		if (!t->in_set.failed || (globs != NULL ? !kp_globs(globs, t->node) :
+		    t->in_set.end != AGENT_FAILED))
+			continue;
+		t->in_set.failed = false;
+		n++;
+	}
 	event_active(ts->sweep, EV_TIMEOUT, 0);
+	return n;
 }
 
 struct node_runs *
@@ -845,6 +867,8 @@ targets_start(struct targets *ts)
 	if (ok && ts->p->o->seed != NULL)
 		cluster_start(ts);
 	ts->starting = false;
+	if (ok && ts->p->o->wait)
+		notify_ready();
 	event_add(ts->tick, &every);
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 	return ok;

@@ -77,8 +77,11 @@ struct targets_change {
 /* Adds and removes targets so that the set has those of the list. */
 struct targets_change targets_file_apply(struct targets *ts,
     const struct kp_node_list *list);
-/* After a reload: targets that failed with the old configuration try again. */
-void targets_again(struct targets *ts);
+/*
+ * Failed targets of these names try again; globs NULL: all but those whose operator does
+ * not want it, whom nobody has named.  Returns how many.
+ */
+unsigned targets_again(struct targets *ts, const char *globs);
 
 /* ---- what the agent of one target reports to all of them ---- */
 

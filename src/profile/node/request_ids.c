@@ -15,7 +15,8 @@ struct request_ids_label {
 
 struct request_ids_request {
 	uint32_t labels;	/* the first one */
-	bool counted, ended;
+	uint32_t began;		/* its node + 1; 0: not known yet */
+	bool wanted, counted, ended;
 };
 
 void
@@ -94,14 +95,42 @@ request_ids_label(struct request_ids *t, struct request_ids_node *nd, uint32_t n
 	    (uint32_t)*known : 0;
 }
 
-bool
-request_ids_begins(struct request_ids *t, uint32_t request)
+static bool
+count(struct request_ids *t, struct request_ids_request *r)
 {
-	if (request == 0 || t->begun == t->asked ||
-	    t->requests[request].counted)
+	if (t->begun == t->asked || r->counted || r->began == 0 ||
+	    (t->named && !r->wanted))
 		return false;
-	t->requests[request].counted = true;
+	r->counted = true;
 	t->begun++;
+	t->ended += r->ended;
+	return true;
+}
+
+bool
+request_ids_begins(struct request_ids *t, uint32_t request, uint32_t node)
+{
+	if (request == 0)
+		return false;
+	t->requests[request].began = node + 1;
+	return count(t, &t->requests[request]);
+}
+
+bool
+request_ids_wanted(struct request_ids *t, uint32_t request)
+{
+	if (request == 0)
+		return false;
+	t->requests[request].wanted = true;
+	return count(t, &t->requests[request]);
+}
+
+bool
+request_ids_counts(const struct request_ids *t, uint32_t request, uint32_t *node)
+{
+	if (request == 0 || !t->requests[request].counted)
+		return false;
+	*node = t->requests[request].began - 1;
 	return true;
 }
 

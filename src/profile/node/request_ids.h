@@ -19,13 +19,14 @@ struct request_ids_node {
 struct request_ids_label;
 struct request_ids_request;
 
-/* Zeroed, and then `asked` set, is empty. */
+/* Zeroed, and then `asked` and `named` set, is empty. */
 struct request_ids {
 	struct map by_label;	/* label + 1 -> request */
 	struct request_ids_label *labels;		/* from 1 on, as requests */
 	struct request_ids_request *requests;
 	uint32_t nlabels, nrequests;
 	uint32_t asked, begun, ended;	/* requests that the user asked for */
+	bool named;			/* only those that are wanted */
 	bool no_memory;			/* sticks */
 };
 
@@ -39,8 +40,14 @@ uint32_t request_ids_of(const struct request_ids_node *nd, uint32_t n);
  */
 uint32_t request_ids_label(struct request_ids *t, struct request_ids_node *nd, uint32_t n,
     int64_t label);
-/* Notes that a request began; true if it counts as one the user asked for. */
-bool request_ids_begins(struct request_ids *t, uint32_t request);
+/*
+ * Note that a request began on a node, and that it is of the type that is wanted, which
+ * may be known after its end; true if it counts from now on as one the user asked for.
+ */
+bool request_ids_begins(struct request_ids *t, uint32_t request, uint32_t node);
+bool request_ids_wanted(struct request_ids *t, uint32_t request);
+/* Does it count?  Then node is where it began. */
+bool request_ids_counts(const struct request_ids *t, uint32_t request, uint32_t *node);
 /* Notes that a request ended; false if that was known. */
 bool request_ids_ends(struct request_ids *t, uint32_t request);
 /* Iterates over the labels of a request: *at is 0 at first; false at the end. */

@@ -8,15 +8,16 @@
  * TracedWhole, Why} (modules); and {kprof_calls_end, Why, Text, [{Pid, Name}],
  * RequestsBegun, RequestsEnded, RequestsThatLostTheirToken} or
  * {kprof_ended, gone, Text}.  With several nodes there are also
- * the commands entries, full, clock and {ended, Label}, and the messages
- * {kprof_entries}, {kprof_clock, Ns} and {kprof_requests, [{label, N, Label} |
- * {begins, N} | {ends, N}]}.
+ * the commands entries, full, clock, {ended, Label} and {unwanted, Label}, and the
+ * messages {kprof_entries}, {kprof_clock, Ns} and {kprof_requests, [{label, N, Label} |
+ * {begins, N} | {ends, N} | {wanted, N} | {unwanted, N}]}.
  *
  * A trace of one identity or one tier: before `go` the command `marked` asks which
  * functions mark requests.  The node answers {kprof_marked, Entries, Marks, Inside},
  * each [{M, F, A}], and gets {specs, [{MFA, Spec}]} for those that the identity fun has
  * clauses for.  Later it asks {kprof_identity, Id, Term}, gets {identity, Id, Bool}, and
- * sends {kprof_request, Number} for each request of such an identity.
+ * sends {kprof_request, Number} for each request of such an identity; with several
+ * nodes {wanted, N}, or {unwanted, N}, which the other nodes are told then.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -55,6 +56,7 @@ struct tracer {
 	struct kp_calls_decoder *decoder;
 	uint64_t left;			/* events that may still come */
 	bool open;			/* requests may begin */
+	bool names_requests;		/* it has functions that give identities */
 	bool over;			/* no more messages come */
 	kp_mono_ns last_event;
 	struct kp_offset before, after;	/* of its clock to ours */
@@ -88,19 +90,73 @@ on_label(struct tracer *t, uint32_t n, int64_t label)
 		    request_ids_of(&t->numbers, n));
 }
 
+/* Sends {what, Label} to all nodes but one (NULL: to all). */
+static void
+tell_labels(struct tracers *ts, const struct tracer *but, uint32_t request,
+    const char *what)
+{
+	uint32_t at = 0;
+	int64_t label;
+	struct kp_buf b;
+
+	while (request > 0 &&
+	    request_ids_next_label(&ts->numbers, request, &at, &label))
+		for (struct tracer *to = ts->v; to < ts->v + ts->n; to++) {
+			if (to == but || to->over)
+				continue;
+			injected_begin(to->in, &b);
+			kp_etf_tuple(&b, 2);
+			kp_etf_atom(&b, what);
+			kp_etf_int(&b, label);
+			injected_send(to->in, &b);
+		}
+}
+
+static void
+look_enough(struct tracers *ts)
+{
+	if (ts->numbers.ended == ts->numbers.asked &&
+	    ts->enough_at == INT64_MAX)
+		ts->enough_at = kp_mono_now() + LATE;
+}
+
+/* It counts from now on as one the user asked for. */
+static void
+counts(struct tracers *ts, uint32_t request)
+{
+	uint32_t node = 0;
+
+	request_ids_counts(&ts->numbers, request, &node);
+	ts->sink->begun(ts->sink->ctx, request, node);
+	for (uint32_t i = 0; i < ts->n &&
+	     ts->numbers.begun == ts->numbers.asked; i++)
+		if (!ts->v[i].over)
+			injected_command(ts->v[i].in, "full");
+	look_enough(ts);
+}
+
 static void
 on_begins(struct tracer *t, uint32_t n)
 {
 	struct tracers *ts = t->all;
 	uint32_t request = request_ids_of(&t->numbers, n);
 
-	if (!request_ids_begins(&ts->numbers, request))
-		return;
-	ts->sink->begun(ts->sink->ctx, request, t->node);
-	for (uint32_t i = 0; i < ts->n &&
-	     ts->numbers.begun == ts->numbers.asked; i++)
-		if (!ts->v[i].over)
-			injected_command(ts->v[i].in, "full");
+	if (request_ids_begins(&ts->numbers, request, t->node))
+		counts(ts, request);
+}
+
+/* Another node may have begun one first: then nobody wants this one. */
+static void
+on_wanted(struct tracer *t, uint32_t n)
+{
+	struct tracers *ts = t->all;
+	uint32_t request = request_ids_of(&t->numbers, n), node;
+
+	if (request_ids_wanted(&ts->numbers, request))
+		counts(ts, request);
+	else if (ts->numbers.begun == ts->numbers.asked &&
+	    !request_ids_counts(&ts->numbers, request, &node))
+		tell_labels(ts, NULL, request, "unwanted");
 }
 
 /* The other nodes then take work under its labels for new requests. */
@@ -108,28 +164,15 @@ static void
 on_ends(struct tracer *t, uint32_t n)
 {
 	struct tracers *ts = t->all;
-	uint32_t request = request_ids_of(&t->numbers, n), at = 0;
-	int64_t label;
-	struct kp_buf b;
+	uint32_t request = request_ids_of(&t->numbers, n);
 
 	if (!request_ids_ends(&ts->numbers, request))
 		return;
-	if (ts->numbers.ended == ts->numbers.asked &&
-	    ts->enough_at == INT64_MAX)
-		ts->enough_at = kp_mono_now() + LATE;
-	while (request_ids_next_label(&ts->numbers, request, &at, &label))
-		for (uint32_t j = 0; j < ts->n; j++) {
-			if (j == t->node || ts->v[j].over)
-				continue;
-			injected_begin(ts->v[j].in, &b);
-			kp_etf_tuple(&b, 2);
-			kp_etf_atom(&b, "ended");
-			kp_etf_int(&b, label);
-			injected_send(ts->v[j].in, &b);
-		}
+	look_enough(ts);
+	tell_labels(ts, t, request, "ended");
 }
 
-/* [{label, N, Label} | {begins, N} | {ends, N}]; N is the node's own number. */
+/* [{label, N, Label} | {begins, N} | ...]; N is the node's own number. */
 static void
 read_requests(struct tracer *t, struct kp_term *r)
 {
@@ -150,6 +193,11 @@ read_requests(struct tracer *t, struct kp_term *r)
 			on_begins(t, (uint32_t)n);
 		else if (kp_span_is(what, "ends"))
 			on_ends(t, (uint32_t)n);
+		else if (kp_span_is(what, "wanted"))
+			on_wanted(t, (uint32_t)n);
+		else if (kp_span_is(what, "unwanted"))
+			tell_labels(t->all, t, request_ids_of(&t->numbers,
+			    (uint32_t)n), "unwanted");
 	}
 }
 
@@ -215,15 +263,14 @@ read_marked(struct kp_term *r, struct naming *m, enum marked what)
 		kp_term_nil(r);
 }
 
-/* Sends match specs for calls that reveal a request's identity. */
+/* Sends match specs for calls that reveal a request's identity; epoch: of labels. */
 static enum kp_err
-mark(struct tracer *t, char *why, size_t n)
+mark(struct tracer *t, uint64_t epoch, char *why, size_t n)
 {
 	const struct tracer_limit *l = &t->all->limit;
 	struct naming m = { .limit = l, .names = t->all->names, .params = {
-		.one_in = 1, .trace = true, .label_const = (uint64_t)(1 +
-		kp_mono_now() / 1000 % KP_LABEL_CONSTS) <<
-		KP_LABEL_CONST_SHIFT } };
+		.one_in = 1, .trace = true, .label_const = epoch <<
+		KP_LABEL_EPOCH_SHIFT } };
 	struct injected_message answer = { .arity = 0 };
 	struct kp_term *r = &answer.r;
 	enum kp_err e = injected_command(t->in, "marked");
@@ -239,11 +286,8 @@ mark(struct tracer *t, char *why, size_t n)
 		e = r->err != KP_OK ? r->err : m.specs.err != KP_OK ?
 		    m.specs.err : m.err;
 	}
-	if (e == KP_OK && l->conf != NULL && m.n == 0) {
-		snprintf(why, n, "'%s': no clause of the identity fun is for "
-		    "a function that is there", t->in->target);
-		e = KP_ENOENT;
-	} else if (e == KP_OK && m.n > 0) {
+	t->names_requests = m.n > 0;
+	if (e == KP_OK && m.n > 0) {
 		injected_begin(t->in, &b);
 		kp_etf_tuple(&b, 2);
 		kp_etf_atom(&b, "specs");
@@ -252,7 +296,7 @@ mark(struct tracer *t, char *why, size_t n)
 		kp_etf_nil(&b);
 		e = injected_send(t->in, &b);
 	}
-	if (e != KP_OK && e != KP_END && e != KP_ENOENT)
+	if (e != KP_OK && e != KP_END)
 		injected_broken(t->in->target, e, why, n);
 	kp_buf_free(&m.specs);
 	return e;
@@ -585,6 +629,20 @@ put_options(struct kp_buf *b, const struct tracer_opts *o, const uint32_t *epoch
 }
 
 /*
+ * Of the labels that the i-th node makes; those of entries that give identities have a
+ * constant alone (label.h).
+ */
+static uint32_t
+epoch_of(const struct tracers *ts, uint32_t first, uint32_t i)
+{
+	const unsigned shift = KP_LABEL_CONST_SHIFT - KP_LABEL_EPOCH_SHIFT;
+
+	if (ts->limit.conf == NULL)
+		return (first + i) % KP_LABEL_EPOCHS + 1;
+	return ((first + i) % KP_LABEL_CONSTS + 1) << shift;
+}
+
+/*
  * Starts the next of n tracers.  Epochs are of the labels that this node makes, and then
  * those of the other nodes; first: of the first node, from 0 on.
  */
@@ -621,7 +679,7 @@ one_start(struct tracers *ts, const struct tracer_opts *o, const char *target,
 		return KP_ENOMEM;
 	}
 	for (uint32_t i = 0; i < n; i++)
-		epochs[i] = (first + (ts->n + i) % n) % KP_LABEL_EPOCHS + 1;
+		epochs[i] = epoch_of(ts, first, (ts->n + i) % n);
 	g.talk.target = target;
 	g.meanwhile = lease_all;
 	g.ctx = ts;
@@ -631,7 +689,7 @@ one_start(struct tracers *ts, const struct tracer_opts *o, const char *target,
 	    whylen);
 	kp_buf_free(&own);
 	if (e == KP_OK && (o->limit.conf != NULL || o->limit.ninside > 0))
-		e = mark(t, why, whylen);
+		e = mark(t, epochs[0], why, whylen);
 	if (e != KP_OK) {
 		injected_stop(t->in, 0);
 		t->in = NULL;
@@ -644,6 +702,19 @@ one_start(struct tracers *ts, const struct tracer_opts *o, const char *target,
 	return KP_OK;
 }
 
+/* KP_ENOENT if no node can tell of what type a request is. */
+static enum kp_err
+check_naming(const struct tracers *ts, char *why, size_t n)
+{
+	for (uint32_t i = 0; i < ts->n; i++)
+		if (ts->v[i].names_requests)
+			return KP_OK;
+	snprintf(why, n, "'%s'%s: no clause of the identity fun is for a "
+	    "function that is there", ts->v[0].in->target, ts->n > 1 ?
+	    " and the other targets" : "");
+	return KP_ENOENT;
+}
+
 /* KP_ENOENT if a pattern has no function in any node. */
 static enum kp_err
 check_absent(const struct tracers *ts, const struct tracer_opts *o, char *why,
@@ -653,7 +724,8 @@ check_absent(const struct tracers *ts, const struct tracer_opts *o, char *why,
 	char name[FN_NAME_MAX];
 	uint32_t i, j;
 
-	for (i = o->nentries > 0 ? 0 : 1; i <= o->g.npatterns; i++) {
+	/* Of several entries not all need exist. */
+	for (i = o->nentries == 1 ? 0 : 1; i <= o->g.npatterns; i++) {
 		for (j = 0; j < ts->n; j++)
 			if (!injected_is_absent(&ts->v[j].hello, i))
 				break;
@@ -685,12 +757,15 @@ tracers_start(struct tracers **out, const struct tracer_opts *o,
 	ts->limit = o->limit;
 	ts->wake = o->g.talk.wake;
 	ts->numbers.asked = (uint32_t)o->requests;
+	ts->numbers.named = o->limit.conf != NULL;
 	ts->enough_at = INT64_MAX;
 	for (uint32_t i = 0; i < n && e == KP_OK; i++)
-		e = one_start(ts, o, targets[i], first % KP_LABEL_EPOCHS, n,
-		    why, whylen);
+		e = one_start(ts, o, targets[i], first % KP_LABEL_EPOCHS, n, why,
+		    whylen);
 	if (e == KP_OK && n > 1)
 		e = check_absent(ts, o, why, whylen);
+	if (e == KP_OK && o->limit.conf != NULL)
+		e = check_naming(ts, why, whylen);
 	if (e != KP_OK) {
 		tracers_stop(ts);
 		return e;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "kprofd/fn_name.h"
 #include "text/grid.h"
 #include "text/json.h"
 #include "counts_diff.h"
@@ -327,7 +328,9 @@ value_cell(struct grid *g, enum kp_counts_type type, uint64_t v)
 static void
 pair_cells(const struct pairs *ps, struct grid *g, const struct pair *p)
 {
-	grid_cell(g, p->fn);
+	char name[FN_NAME_MAX];
+
+	grid_cell(g, fn_read(name, sizeof(name), p->fn));
 	value_cell(g, KP_COUNTS_CALLS, p->calls);
 	value_cell(g, KP_COUNTS_CALLS, p->was_calls);
 	change_cell(g, (double)p->calls, (double)p->was_calls);

@@ -327,7 +327,7 @@ line_row(const struct sheet *s, struct grid *g, const struct sheet_line *l)
 
 	kp_buf_init(&text, LINE_BYTES_MAX);
 	kp_buf_str(&text, l->section != NULL ? "  " : "");
-	trace_put_fn(&text, s->p->names, l->row->fn);
+	trace_put_fn(&text, s->p->names, l->row->fn, true);
 	grid_cell(g, kp_buf_cstr(&text));
 	kp_buf_free(&text);
 	figure_cells(s, g, l->row);
@@ -609,7 +609,7 @@ csv_line(struct kp_buf *b, const struct sheet *s, const struct sheet_line *l)
 	struct kp_buf text;
 
 	kp_buf_init(&text, LINE_BYTES_MAX);
-	trace_put_fn(&text, s->p->names, r->fn);
+	trace_put_fn(&text, s->p->names, r->fn, false);
 	csv_field(b, &text);
 	if (l->section != NULL) {
 		put_pid(&text, s->p, r->proc);

@@ -110,7 +110,7 @@ db_fn(struct db *p, int at, const struct kp_call_names *t, uint32_t fn)
 	struct kp_buf name;
 
 	kp_buf_init(&name, NAME_BYTES_MAX);
-	trace_put_fn(&name, t, fn);
+	trace_put_fn(&name, t, fn, false);
 	bind(p, at, &name);
 }
 

@@ -506,7 +506,7 @@ put_name(struct kp_buf *b, const struct trace_view *v, const char *fl,
 	text_put(b, mod[0] != '\0' ? fn_shown(name, sizeof(name), mod) :
 	    "pseudo");
 	kp_buf_printf(b, "\n%s=", key);
-	trace_put_fn(b, v->names, fn);
+	trace_put_fn(b, v->names, fn, false);
 	kp_buf_str(b, "\n");
 }
 

@@ -8,6 +8,7 @@
 #include "calls/trace_file.h"
 #include "calls/call_sum.h"
 #include "calls/critical_path.h"
+#include "text/flame_tree.h"
 
 #define TRACE_COLS 80		/* default width of fprof's form */
 
@@ -55,8 +56,12 @@ void trace_fprof(struct kp_buf *b, const struct trace_view *v);
 void trace_tree(struct kp_buf *b, const struct trace_view *v);
 /* Requests across processes, with their critical paths. */
 void trace_requests(struct kp_buf *b, const struct trace_view *v);
+/* For pprof: calls and own times, a sample for each path. */
+void trace_pprof(struct kp_buf *b, const struct trace_view *v);
 /* For flame graphs: a line "process;function;function us" for each path. */
 void trace_folded(struct kp_buf *b, const struct trace_view *v);
+/* For programs: functions with their sums, and the call tree (kprof.1, JSON). */
+void trace_json(struct kp_buf *b, const struct trace_view *v);
 /* For callgrind_annotate and KCachegrind; processes are objects. */
 void trace_callgrind(struct kp_buf *b, const struct trace_view *v);
 
@@ -74,17 +79,17 @@ enum kp_err trace_roots_make(struct trace_roots *r, struct trace_view *v);
 void trace_roots_free(struct trace_roots *r);
 
 /*
- * For speedscope, a profile for each process, in the order of time.  Sorts the
- * slices, and sets their processes to those of their roots.
+ * For speedscope a profile, for Chrome a thread of each process, in the order of time.
+ * Sorts the slices, and sets their processes to those of their roots.
  */
-void trace_speedscope(struct kp_buf *b, const struct trace_view *v,
-    struct trace_slice *slices, size_t n);
+void trace_viewer(struct kp_buf *b, const struct trace_view *v,
+    struct trace_slice *slices, size_t n, enum flame_viewer form);
 
 /* ---- text; names are cleaned, as by text_put() ---- */
 
-/* lists:seq/2, suspend */
+/* lists:seq/2, suspend; people: as fn_read_put() has it, else as a command takes it. */
 void trace_put_fn(struct kp_buf *b, const struct kp_call_names *t,
-    uint32_t fn);
+    uint32_t fn, bool people);
 /*
  * <0.81.0>, or "server <0.81.0>".  Where there are several nodes, a process is
  * written with its node before it.

@@ -103,7 +103,7 @@ put_request(struct page *p, const struct kp_critical_path_request *r)
 	char total[TEXT_MAX];
 
 	kp_buf_printf(p->b, "request %" PRIu32 ": ", r->number);
-	trace_put_fn(p->b, p->v->names, r->fn);
+	trace_put_fn(p->b, p->v->names, r->fn, true);
 	trace_put_args(p->b, r->args);
 	kp_buf_str(p->b, " in ");
 	trace_put_proc(p->b, p->v->names, r->proc);

@@ -11,14 +11,15 @@
 #include "trace_report.h"
 
 void
-trace_put_fn(struct kp_buf *b, const struct kp_call_names *t, uint32_t fn)
+trace_put_fn(struct kp_buf *b, const struct kp_call_names *t, uint32_t fn,
+    bool people)
 {
 	const struct kp_call_fn *f = &t->fns[fn];
 
 	if (f->mod[0] == '\0')
 		kp_buf_str(b, f->fun);
 	else
-		fn_name_put(b, f->mod, f->fun, f->arity);
+		(people ? fn_read_put : fn_name_put)(b, f->mod, f->fun, f->arity);
 }
 
 /* The name that a process is registered by. */
@@ -93,7 +94,7 @@ trace_put_root(struct kp_buf *b, const struct trace_view *v, uint32_t proc)
 	if (p->name != NULL)
 		put_registered(b, p->name);
 	else
-		trace_put_fn(b, v->names, root->fn);
+		trace_put_fn(b, v->names, root->fn, true);
 	kp_buf_printf(b, " (%s processes)", text_count(n, root->n));
 }
 
@@ -138,12 +139,12 @@ trace_put_event(struct kp_buf *b, const struct kp_call_names *names,
 	}
 	if (ev->kind <= KP_CALL_OUT || ev->kind == KP_CALL_SPAWN) {
 		kp_buf_str(b, " ");
-		trace_put_fn(b, names, ev->fn);
+		trace_put_fn(b, names, ev->fn, true);
 	}
 	if (ev->kind == KP_CALL_CALL) {
 		trace_put_args(b, ev->args);
 		kp_buf_str(b, " by ");
-		trace_put_fn(b, names, ev->other);
+		trace_put_fn(b, names, ev->other, true);
 	}
 	kp_buf_str(b, "\n");
 }

@@ -1,6 +1,6 @@
 /*
  * trace_tree.c - adds up processes of one kind as one root, and writes call trees:
- * for people, as folded stacks, and for speedscope.
+ * for people, as folded stacks, and for speedscope, Chrome and pprof.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,6 +10,8 @@
 #include "base/sat.h"
 #include "kprofd/term.h"
 #include "text/flame_tree.h"
+#include "text/json.h"
+#include "text/pprof.h"
 #include "text/text.h"
 #include "trace_report.h"
 
@@ -225,7 +227,7 @@ put_row(struct kp_buf *b, const void *ctx, uint32_t node)
 		kp_buf_printf(b, "%10s  %12s  %12s  %*s",
 		    text_count(calls, c->calls), total, text_ms(own, n->self),
 		    (int)(2 * n->depth), "");
-		trace_put_fn(b, f->v->names, n->label);
+		trace_put_fn(b, f->v->names, n->label, true);
 		if (!c->args_vary)
 			trace_put_args(b, c->args);
 		return;
@@ -266,7 +268,7 @@ put_label(struct kp_buf *b, const void *ctx, uint32_t label, bool is_root)
 	if (is_root)
 		trace_put_root(b, v, label);
 	else
-		trace_put_fn(b, v->names, label);
+		trace_put_fn(b, v->names, label, true);
 }
 
 static const char *
@@ -306,10 +308,254 @@ trace_folded(struct kp_buf *b, const struct trace_view *v)
 		slices = slices_new(f.t.n, b);
 	for (uint32_t i = 0; slices != NULL && i < f.t.n; i++)
 		if (f.t.v[i].depth > 0 && f.t.v[i].self >= KP_NS_PER_US)
-			slices[n++] = (struct flame_slice){ i, 0,
-				f.t.v[i].self };
-	flame_tree_folded(b, &f.t, &l, slices, n);
+			slices[n++] = (struct flame_slice){ .node = i,
+				.time = f.t.v[i].self };
+	flame_tree_folded(b, &f.t, &l, slices, n, false);
 	free(slices);
+	forest_free(&f);
+}
+
+/* places: of functions, 0 at first. */
+static void
+put_paths(struct pprof *p, const struct forest *f, uint64_t *places)
+{
+	uint32_t way[FLAME_DEPTH_MAX + 1], n, root;
+	uint64_t at[FLAME_DEPTH_MAX + 1];
+	const struct trace_view *v = f->v;
+	struct kp_buf text;
+
+	kp_buf_init(&text, KEY_BYTES_MAX);
+	for (uint32_t i = 0; i < f->t.n; i++) {
+		if (f->t.v[i].depth == 0 || (f->t.v[i].self == 0 &&
+		    f->called[i].calls == 0))
+			continue;
+		n = flame_tree_way(&f->t, i, way) - 1;
+		root = f->t.v[way[n]].label;
+		for (uint32_t k = 0; k < n; k++) {
+			uint64_t *place = &places[f->t.v[way[k]].label];
+
+			kp_buf_reset(&text);
+			if (*place == 0)
+				trace_put_fn(&text, v->names,
+				    f->t.v[way[k]].label, true);
+			if (*place == 0)
+				*place = pprof_place(p, kp_buf_cstr(&text),
+				    text.len, 0);
+			at[k] = *place;
+		}
+		kp_buf_reset(&text);
+		trace_put_root(&text, v, root);
+		pprof_sample(p, at, n, (const int64_t[]){
+		    (int64_t)f->called[i].calls, f->t.v[i].self },
+		    (const struct pprof_label[]){ { "node",
+		    v->names->nnodes > 0 ? v->names->nodes[
+		    v->names->procs[root].node].name : v->info->target },
+		    { "process", kp_buf_cstr(&text) } }, 2);
+	}
+	kp_buf_free(&text);
+}
+
+void
+trace_pprof(struct kp_buf *b, const struct trace_view *v)
+{
+	static const struct pprof_type types[] = { { "calls", "count" },
+		{ "own", "nanoseconds" } };
+	uint64_t *places = calloc(v->names->nfns + 1, sizeof(*places));
+	struct forest f;
+	struct pprof p;
+
+	if (forest_make(&f, v, b) && places != NULL) {
+		pprof_begin(&p, types, 2, 1, NULL);
+		put_paths(&p, &f, places);
+		pprof_end(&p, b, v->info->offset != 0 ? sat_add(v->sum->first,
+		    v->info->offset) : 0, v->sum->last - v->sum->first, 0);
+	} else {
+		b->err = KP_ENOMEM;
+	}
+	free(places);
+	forest_free(&f);
+}
+
+/* ---- for programs ---- */
+
+/* Nodes that are shown, and functions that these are of: their numbers in the JSON. */
+struct shown {
+	struct forest *f;
+	uint32_t *node, *fn;	/* by node and function; FLAME_NONE: not shown */
+	uint32_t nodes, nodes_left;
+	kp_dur_ns left;		/* own time of the nodes that are left out */
+};
+
+static int
+total_order(const void *a, const void *b, void *ctx)
+{
+	const uint32_t *x = a, *y = b;
+	const struct flame_node *v = ctx;
+
+	return v[*x].total != v[*y].total ?
+	    (v[*x].total < v[*y].total) - (v[*x].total > v[*y].total) :
+	    (*x > *y) - (*x < *y);
+}
+
+/*
+ * Of a node its parent has at least the total, and a lower number: so those with the
+ * greatest are a tree.
+ */
+static void
+shown_choose(struct shown *s, size_t most)
+{
+	struct flame_tree *t = &s->f->t;
+
+	for (uint32_t i = 0; i < t->n; i++)
+		s->node[i] = i;
+	qsort_r(s->node, t->n, sizeof(*s->node), total_order, t->v);
+	memcpy(t->order, s->node, t->n * sizeof(*t->order));
+	for (uint32_t i = 0; i < t->n; i++) {
+		s->node[t->order[i]] = most > 0 && i >= most ? FLAME_NONE : 0;
+		if (most > 0 && i >= most)
+			s->left = sat_add(s->left, t->v[t->order[i]].self);
+	}
+	for (uint32_t i = 0; i < t->n; i++) {
+		/* A process that did nothing is no box; nor is it left out. */
+		if (t->v[i].depth == 0 && t->v[i].child == FLAME_NONE)
+			s->node[i] = FLAME_NONE;
+		else if (s->node[i] == FLAME_NONE)
+			s->nodes_left++;
+		else
+			s->node[i] = s->nodes++;
+	}
+}
+
+static void
+json_processes(struct json *j, struct shown *s)
+{
+	const struct flame_tree *t = &s->f->t;
+	struct kp_buf name;
+
+	kp_buf_init(&name, KEY_BYTES_MAX);
+	json_array(j, "processes");
+	for (uint32_t i = 0; i < t->n; i++) {
+		if (t->v[i].depth > 0 || s->node[i] == FLAME_NONE)
+			continue;
+		kp_buf_reset(&name);
+		trace_put_root(&name, s->f->v, t->v[i].label);
+		json_string(j, NULL, kp_buf_cstr(&name));
+	}
+	json_end(j);
+	kp_buf_free(&name);
+}
+
+/* sums: by function. */
+static void
+json_functions(struct json *j, struct shown *s, const struct kp_calls_clock *sums)
+{
+	const struct flame_tree *t = &s->f->t;
+	struct kp_buf name;
+	uint32_t n = 0;
+
+	kp_buf_init(&name, KEY_BYTES_MAX);
+	json_array(j, "functions");
+	for (uint32_t i = 0; i < t->n; i++) {
+		uint32_t fn = t->v[i].label;
+
+		if (t->v[i].depth == 0 || s->node[i] == FLAME_NONE ||
+		    s->fn[fn] != FLAME_NONE)
+			continue;
+		s->fn[fn] = n++;
+		kp_buf_reset(&name);
+		trace_put_fn(&name, s->f->v->names, fn, true);
+		json_object(j, NULL);
+		json_string(j, "function", kp_buf_cstr(&name));
+		json_uint(j, "calls", sums[fn].calls);
+		json_ms(j, "acc_ms", sums[fn].acc);
+		json_ms(j, "own_ms", sums[fn].own);
+		json_end(j);
+	}
+	json_end(j);
+	kp_buf_free(&name);
+}
+
+/* [Parent, Process or function, Calls, Own ns, Total ns]; a process has parent -1. */
+static void
+json_nodes(struct json *j, const struct shown *s)
+{
+	const struct flame_tree *t = &s->f->t;
+	int64_t processes = 0;
+
+	json_array(j, "nodes");
+	for (uint32_t i = 0; i < t->n; i++) {
+		const struct flame_node *n = &t->v[i];
+
+		if (s->node[i] == FLAME_NONE)
+			continue;
+		json_array(j, NULL);
+		json_int(j, NULL, n->depth > 0 ?
+		    (int64_t)s->node[n->parent] : -1);
+		json_int(j, NULL, n->depth > 0 ? s->fn[n->label] : processes++);
+		json_uint(j, NULL, s->f->called[i].calls);
+		json_int(j, NULL, n->self);
+		json_int(j, NULL, n->total);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static void
+json_put(struct kp_buf *b, struct shown *s, const struct kp_calls_clock *sums)
+{
+	const struct trace_view *v = s->f->v;
+	struct kp_buf targets;
+	struct json j;
+
+	kp_buf_init(&targets, TARGETS_BYTES_MAX);
+	trace_put_targets(&targets, v);
+	json_open(&j, b);
+	json_string(&j, "targets", kp_buf_cstr(&targets));
+	json_ms(&j, "length_ms", v->sum->last - v->sum->first);
+	json_uint(&j, "events", v->sum->events);
+	json_uint(&j, "lost", v->info->lost);
+	json_uint(&j, "requests", v->info->requests);
+	json_uint(&j, "begun", v->info->begun);
+	json_uint(&j, "ended", v->info->ended);
+	json_processes(&j, s);
+	json_functions(&j, s, sums);
+	json_nodes(&j, s);
+	json_object(&j, "left_out");
+	json_uint(&j, "nodes", s->nodes_left);
+	json_ms(&j, "ms", s->left);
+	json_end(&j);
+	json_close(&j);
+	kp_buf_free(&targets);
+}
+
+void
+trace_json(struct kp_buf *b, const struct trace_view *v)
+{
+	struct kp_calls_clock *sums = calloc(v->names->nfns + 1, sizeof(*sums));
+	struct forest f;
+	struct shown s = { .f = &f,
+		.fn = malloc((v->names->nfns + 1) * sizeof(*s.fn)) };
+	bool made = forest_make(&f, v, b);
+
+	if (made)
+		s.node = malloc((f.t.n + 1) * sizeof(*s.node));
+	if (sums != NULL && s.fn != NULL && s.node != NULL) {
+		for (uint32_t i = 0; i < v->names->nfns; i++)
+			s.fn[i] = FLAME_NONE;
+		for (uint32_t i = 0; i < v->sum->nclocks; i++) {
+			const struct kp_calls_clock *c = &v->sum->clocks[i];
+
+			sums[c->fn].calls += c->calls;
+			sums[c->fn].acc = sat_add(sums[c->fn].acc, c->acc);
+			sums[c->fn].own = sat_add(sums[c->fn].own, c->own);
+		}
+		shown_choose(&s, v->rows);
+		json_put(b, &s, sums);
+	} else
+		b->err = KP_ENOMEM;
+	free(sums);
+	free(s.fn);
+	free(s.node);
 	forest_free(&f);
 }
 
@@ -324,8 +570,8 @@ slice_order(const void *a, const void *b)
 }
 
 void
-trace_speedscope(struct kp_buf *b, const struct trace_view *v,
-    struct trace_slice *slices, size_t nslices)
+trace_viewer(struct kp_buf *b, const struct trace_view *v,
+    struct trace_slice *slices, size_t nslices, enum flame_viewer form)
 {
 	const struct flame_labels l = labels(v);
 	struct flame_slice *to = NULL;
@@ -349,10 +595,11 @@ trace_speedscope(struct kp_buf *b, const struct trace_view *v,
 			    s->to - s->from);
 		else
 			to[n++] = (struct flame_slice){ f.at[s->path],
-				s->from - v->sum->first, s->to - s->from };
+				s->from - v->sum->first, s->to - s->from, 0 };
 	}
 	if (to != NULL)
-		flame_tree_speedscope(b, &f.t, &l, kp_buf_cstr(&targets), to, n);
+		flame_tree_viewer(b, &f.t, &l, kp_buf_cstr(&targets), to, n,
+		    form);
 	free(to);
 	forest_free(&f);
 	kp_buf_free(&targets);

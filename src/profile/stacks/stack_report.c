@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/sat.h"
+#include "kprofd/fn_name.h"
 #include "kprofd/request.h"
 #include "report/usage.h"
 #include "stack_report.h"
@@ -187,7 +188,7 @@ static void
 put_functions(struct kp_buf *b, const struct stack_view *v)
 {
 	struct row all = { .name = "all" }, *rows;
-	char text[TEXT_MAX];
+	char text[TEXT_MAX], name[FN_NAME_MAX];
 	unsigned states;
 	struct grid g;
 	size_t n;
@@ -206,7 +207,7 @@ put_functions(struct kp_buf *b, const struct stack_view *v)
 	state_heads(&g, states);
 	grid_col(&g, "SAMPLES", GRID_RIGHT);
 	for (size_t i = 0; i < shown(v, n); i++) {
-		grid_cell(&g, rows[i].name);
+		grid_cell(&g, fn_read(name, sizeof(name), rows[i].name));
 		share_cells(&g, &rows[i], &all.all);
 		state_cells(&g, v, &rows[i], states);
 		grid_cell(&g, text_count(text, rows[i].all.samples));
@@ -422,6 +423,21 @@ put_usage(struct kp_buf *b, const struct stack_view *v)
 	kp_query_usage_free(&rows);
 }
 
+/* Samples that the VM may have cut. */
+static uint64_t
+cut_samples(const struct stack_view *v)
+{
+	uint64_t cut = 0;
+	uint32_t n;
+
+	for (size_t i = 0; i < v->sum->ncells; i++) {
+		kp_stack_frames(v->sum->table, v->sum->cells[i].stack, &n);
+		if (stack_is_cut(v, n))
+			cut += v->sum->cells[i].f.samples;
+	}
+	return cut;
+}
+
 /* ---- notes ---- */
 
 void
@@ -432,6 +448,7 @@ stack_notes(struct kp_buf *b, const struct stack_view *v)
 	double share = v->elapsed > 0 ? (double)v->counts.busy /
 	    (double)v->elapsed : -1;
 	uint64_t other = s->overflow + kp_stack_table_overflow(s->table);
+	uint64_t cut = cut_samples(v);
 	char more[160] = "";
 
 	if (share > 1.1 * v->share)
@@ -478,7 +495,9 @@ stack_notes(struct kp_buf *b, const struct stack_view *v)
 		text_note(b, v->width, "more than %u processes were seen",
 		    STACK_PROCS_MAX);
 	text_note(b, v->width, "the VM shows the %u innermost frames "
-	    "(backtrace_depth, which is the application's to set)", v->depth);
+	    "(backtrace_depth, which is the application's to set): %s of %s %s "
+	    "that many, and may lack outer ones", v->depth, text_counted(n, cut,
+	    "sample"), text_count(m, s->samples), cut == 1 ? "has" : "have");
 	text_note(b, v->width, "a process that runs shows its stack when it is "
 	    "next scheduled out or waits for a message: times inside a "
 	    "function count for one that is called soon after it");
@@ -515,6 +534,7 @@ static void
 put_frames(struct json *j, const struct kp_stack_table *t, uint32_t stack)
 {
 	const struct kp_stack_frame *f;
+	char name[FN_NAME_MAX];
 	struct kp_buf text;
 	uint32_t n;
 
@@ -523,7 +543,8 @@ put_frames(struct json *j, const struct kp_stack_table *t, uint32_t stack)
 	json_array(j, "frames");
 	for (uint32_t i = 0; i < n; i++) {
 		kp_buf_reset(&text);
-		kp_buf_str(&text, kp_stack_fn(t, f[i].fn));
+		kp_buf_str(&text, fn_read(name, sizeof(name),
+		    kp_stack_fn(t, f[i].fn)));
 		if (f[i].line > 0)
 			kp_buf_printf(&text, ":%u", f[i].line);
 		json_string(j, NULL, kp_buf_cstr(&text));
@@ -574,6 +595,7 @@ put_figures(struct json *j, const struct stack_view *v)
 	json_ms(j, "processes_ms", v->time);
 	json_ms(j, "not_looked_at_ms", v->young);
 	json_uint(j, "depth", v->depth);
+	json_uint(j, "cut", cut_samples(v));
 }
 
 void

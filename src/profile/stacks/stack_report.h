@@ -9,8 +9,6 @@
 
 /* Bits of states. */
 #define STACK_STATE(s) (1u << (s))
-#define STACK_WORKING (STACK_STATE(KP_STACK_RUNNING) | \
-	STACK_STATE(KP_STACK_RUNNABLE) | STACK_STATE(KP_STACK_GC))
 #define STACK_ALL ((1u << KP_STACK_STATES) - 1)
 
 /* What to show, and how; all borrowed. */
@@ -55,6 +53,8 @@ void stack_tree(struct kp_buf *b, const struct stack_view *v);
 void stack_folded(struct kp_buf *b, const struct stack_view *v);
 /* For speedscope, a profile for each root. */
 void stack_speedscope(struct kp_buf *b, const struct stack_view *v);
+/* For pprof: samples, time, and time of processes that work. */
+void stack_pprof(struct kp_buf *b, const struct stack_view *v);
 /* All states, with lines: as the stacks of kprof report -json. */
 void stack_json(struct kp_buf *b, const struct stack_view *v);
 

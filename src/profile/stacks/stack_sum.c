@@ -9,6 +9,7 @@
 
 #include "base/sat.h"
 #include "base/vec.h"
+#include "kprofd/fn_name.h"
 #include "stack_sum.h"
 
 #define UNNAMED "(not named)"
@@ -59,6 +60,7 @@ void
 stack_sum_group(void *ctx, const struct kp_stack_group *group)
 {
 	struct stack_sum *s = ctx;
+	char name[FN_NAME_MAX];
 	struct stack_group *g;
 
 	if (group->number == 0 || group->number >= STACK_GROUPS_MAX)
@@ -67,7 +69,7 @@ stack_sum_group(void *ctx, const struct kp_stack_group *group)
 	if (g->name != NULL)
 		return;
 	g->one = group->one;
-	g->name = strdup(group->name);
+	g->name = strdup(fn_read(name, sizeof(name), group->name));
 	g->application = strdup(group->application);
 	if (g->name == NULL || g->application == NULL)
 		s->err = KP_ENOMEM;

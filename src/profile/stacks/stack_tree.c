@@ -1,17 +1,21 @@
 /*
  * stack_tree.c - writes sampled stacks as call trees: for people, folded, and for
- * speedscope.
+ * speedscope and pprof.
  *
  * Cells come in the order of their roots, and of their functions from the outermost
  * one on.  A stack that is as long as the VM shows them may have lost its outer
- * end, and stands below "...".
+ * end, and stands below "...".  A function that calls itself is one box there, as in
+ * a trace; pprof has each call, since it adds up a function's time once by itself.
  */
 #include <stdlib.h>
 
 #include "base/sat.h"
 #include "base/vec.h"
+#include "kprofd/fn_name.h"
+#include "kprofd/request.h"
 #include "stack_report.h"
 #include "text/flame_tree.h"
+#include "text/pprof.h"
 #include "text/text.h"
 
 struct forest {
@@ -39,7 +43,11 @@ level(const struct forest *f, const struct stack_cell *c, uint32_t i)
 		return c->state == KP_STACK_NOT_SEEN ? f->not_seen : f->none;
 	if (stack_is_cut(f->v, n) && i-- == 0)
 		return f->cut;
-	return i < n ? frames[i].fn : FLAME_NONE;
+	/* the i-th that is not called by itself */
+	for (uint32_t k = 0; k < n; k++)
+		if ((k == 0 || frames[k].fn != frames[k - 1].fn) && i-- == 0)
+			return frames[k].fn;
+	return FLAME_NONE;
 }
 
 static int
@@ -121,17 +129,21 @@ forest_free(struct forest *f)
 }
 
 static const char *
-label_name(const struct forest *f, uint32_t label, bool is_root)
+label_name(char text[FN_NAME_MAX], const struct forest *f, uint32_t label,
+    bool is_root)
 {
 	return is_root ? f->roots.names[label] : label == f->cut ? "..." :
 	    label == f->none ? "(no stack)" : label == f->not_seen ?
-	    "(not seen)" : kp_stack_fn(f->v->sum->table, label);
+	    "(not seen)" : fn_read(text, FN_NAME_MAX,
+	    kp_stack_fn(f->v->sum->table, label));
 }
 
 static void
 put_label(struct kp_buf *b, const void *ctx, uint32_t label, bool is_root)
 {
-	kp_buf_str(b, label_name(ctx, label, is_root));
+	char name[FN_NAME_MAX];
+
+	kp_buf_str(b, label_name(name, ctx, label, is_root));
 }
 
 static void
@@ -141,12 +153,13 @@ put_row(struct kp_buf *b, const void *ctx, uint32_t node)
 	const struct flame_node *n = &f->t.v[node];
 	struct stack_share s = stack_share(&f->figures[node], &f->all);
 	char share[TEXT_MAX], low[TEXT_MAX], high[TEXT_MAX], count[TEXT_MAX];
+	char name[FN_NAME_MAX];
 
 	kp_buf_printf(b, "%8s  %7s to %-7s %9s  %*s", text_share(share, s.part),
 	    text_share(low, s.low), text_share(high, s.high),
 	    text_count(count, f->figures[node].samples), (int)(2 * n->depth),
 	    "");
-	text_put(b, label_name(f, n->label, n->depth == 0));
+	text_put(b, label_name(name, f, n->label, n->depth == 0));
 }
 
 void
@@ -173,7 +186,8 @@ stack_folded(struct kp_buf *b, const struct stack_view *v)
 
 	if (forest_make(&f, v, b))
 		flame_tree_folded(b, &f.t, &(struct flame_labels){
-		    f.not_seen + 1, put_label, NULL, &f }, f.slices, f.n);
+		    f.not_seen + 1, put_label, NULL, &f }, f.slices, f.n,
+		    false);
 	forest_free(&f);
 }
 
@@ -183,8 +197,60 @@ stack_speedscope(struct kp_buf *b, const struct stack_view *v)
 	struct forest f;
 
 	if (forest_make(&f, v, b))
-		flame_tree_speedscope(b, &f.t, &(struct flame_labels){
+		flame_tree_viewer(b, &f.t, &(struct flame_labels){
 		    f.not_seen + 1, put_label, NULL, &f }, v->target, f.slices,
-		    f.n);
+		    f.n, FLAME_SPEEDSCOPE);
 	forest_free(&f);
+}
+
+void
+stack_pprof(struct kp_buf *b, const struct stack_view *v)
+{
+	static const struct pprof_type types[] = { PPROF_STACK_TYPES };
+	uint64_t places[KP_STACK_DEPTH_MAX + 2];
+	const struct kp_stack_table *t = v->sum->table;
+	const struct kp_stack_frame *frames;
+	kp_dur_ns time = 0;
+	uint64_t samples = 0;
+	char name[FN_NAME_MAX], pid[64];
+	struct pprof p;
+	uint32_t n, k;
+
+	pprof_begin(&p, types, 3, 2, NULL);
+	for (size_t i = 0; i < v->sum->ncells; i++) {
+		const struct stack_cell *c = &v->sum->cells[i];
+		const struct pprof_label labels[] = { { "node", v->target },
+			{ "group", stack_group_name(v->sum, c->group) },
+			{ "application", stack_group_application(v->sum,
+			    c->group) }, { "process", pid },
+			{ "state", kp_stack_state_name(c->state) } };
+
+		if (!stack_is_shown(v, c))
+			continue;
+		pid[0] = '\0';
+		if (v->sum->by == STACK_BY_PROCESS)
+			kp_proc_text(c->proc, pid, sizeof(pid));
+		frames = kp_stack_frames(t, c->stack, &n);
+		for (k = 0; k < n && k < KP_STACK_DEPTH_MAX; k++) {
+			const struct kp_stack_frame *f = &frames[n - 1 - k];
+			const char *fn = fn_read(name, sizeof(name),
+			    kp_stack_fn(t, f->fn));
+
+			places[k] = pprof_place(&p, fn, strlen(fn), f->line);
+		}
+		if (n == 0)
+			places[k++] = c->state == KP_STACK_NOT_SEEN ?
+			    pprof_place(&p, "(not seen)", 10, 0) :
+			    pprof_place(&p, "(no stack)", 10, 0);
+		else if (stack_is_cut(v, n))
+			places[k++] = pprof_place(&p, "...", 3, 0);
+		pprof_sample(&p, places, k, (const int64_t[]){
+		    (int64_t)c->f.samples, c->f.time,
+		    (KP_STACK_WORKING >> c->state & 1) != 0 ? c->f.time : 0 },
+		    labels, 5);
+		samples += c->f.samples;
+		time = sat_add(time, c->f.time);
+	}
+	pprof_end(&p, b, v->from, v->elapsed, samples > 0 ?
+	    time / (kp_dur_ns)samples : 0);
 }

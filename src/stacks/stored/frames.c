@@ -9,6 +9,7 @@
 
 #include "frames.h"
 #include "kprofd/config.h"
+#include "kprofd/fn_name.h"
 
 /*
  * Modules of erts, kernel, stdlib, crypto, ssl and Elixir that are met on stacks;
@@ -103,49 +104,9 @@ frame_fn(const char *frame, size_t n)
 		at--;
 	/* the arity, too, is a number, but behind a slash */
 	if (at == n || at < 2 || frame[at - 1] != ':' ||
-	    !is_digit(frame[at - 2]))
+	    (!is_digit(frame[at - 2]) && frame[at - 2] != ')'))
 		return n;
 	return at - 1;
-}
-
-/* anonymous fn/1 in MyApp.Repo.all/2: what is behind the "in". */
-static const char *
-without_closure(const char *frame, size_t *n)
-{
-	static const char begins[] = "anonymous fn/", in[] = " in ";
-	const char *at;
-
-	if (*n < strlen(begins) || memcmp(frame, begins, strlen(begins)) != 0)
-		return frame;
-	at = memmem(frame, *n, in, strlen(in));
-	if (at == NULL)
-		return frame;
-	at += strlen(in);
-	*n -= (size_t)(at - frame);
-	return at;
-}
-
-/*
- * The module ends at the first colon, or in Elixir's form at the last dot before
- * the function, whose name begins small: MyApp.Repo.all/2.
- */
-static const char *
-module_of(const char *frame, size_t *n)
-{
-	size_t end = 0;
-
-	frame = without_closure(frame, n);
-	if (*n == 0 || frame[0] < 'A' || frame[0] > 'Z') {
-		while (end < *n && frame[end] != ':')
-			end++;
-		*n = end;
-		return frame;
-	}
-	for (size_t i = 0; i < *n && frame[i] != '/' && frame[i] != '"'; i++)
-		if (frame[i] == '.')
-			end = i;
-	*n = end;
-	return frame;
 }
 
 static bool
@@ -162,7 +123,7 @@ matches(const char *library, const char *mod, size_t n)
 static bool
 is_library(const char *frame, size_t n)
 {
-	const char *mod = module_of(frame, &n);
+	const char *mod = fn_module(frame, &n);
 
 	for (size_t i = 0; i < NLIBRARIES; i++)
 		if (matches(libraries[i], mod, n))

@@ -12,12 +12,15 @@
 #include "base/vec.h"
 #include "frames.h"
 #include "kprofd/config.h"
+#include "kprofd/fn_name.h"
 #include "stored_stacks.h"
 #include "text/flame_tree.h"
 #include "text/json.h"
+#include "text/pprof.h"
 #include "text/text.h"
 
 #define PART_BYTES_MAX 4096u	/* of a tier or a frame that is shown */
+#define PPROF_PLACES_MAX 1024u	/* frames of a stack: the VM shows 64 at most */
 #define RUNS 20			/* looked at for one that did start */
 
 /* ---- the requests ---- */
@@ -28,12 +31,25 @@ is_total(const char *s)
 	return strcmp(s, "_total") == 0;
 }
 
+/* Of a cell of _total: those that the range is of. */
+static uint64_t
+requests_of(const struct kp_cell *c, const struct kp_query_range *r)
+{
+	uint64_t n;
+
+	if (r->took_to == 0)
+		return c->w_requests;
+	n = kp_hist_octaves(&c->hist, r->took_from, r->took_to);
+	return r->took_other ? c->hist.count - n : n;
+}
+
 /*
  * Each request is of one type, so the types' sum is that of all requests asked
  * for; the row of all would have other types, too.
  */
 static enum kp_err
-take_requests(struct stacks *s, const struct kp_query_sum *sum)
+take_requests(struct stacks *s, const struct kp_query_sum *sum,
+    const struct kp_query_range *r)
 {
 	const struct kp_cell *c;
 
@@ -46,8 +62,8 @@ take_requests(struct stacks *s, const struct kp_query_sum *sum)
 		if (!is_total(c->tier) || is_total(c->identity))
 			continue;
 		s->requests[s->nrequests++] = (struct stacks_requests){
-			c->identity, c->w_requests };
-		s->requests[0].requests += c->w_requests;
+			c->identity, requests_of(c, r) };
+		s->requests[0].requests += requests_of(c, r);
 	}
 	return KP_OK;
 }
@@ -56,17 +72,20 @@ static enum kp_err
 read_requests(struct kp_query *q, const struct kp_query_range *r,
     struct stacks *s)
 {
+	const struct kp_query_key key = { "_total", r->identity };
 	struct kp_query_sum sum = { 0 };
 	struct kp_query_range of = *r;
 	enum kp_err err = KP_OK;
 
+	of.keys = &key;
+	of.nkeys = 1;
 	of.since = s->stacks.since;
 	of.until = s->stacks.until;
 	of.exact = true;
-	if (s->stacks.n > 0)
+	if (s->stacks.until > 0)
 		err = kp_query_sum(q, &of, &sum);
 	if (err == KP_OK)
-		err = take_requests(s, &sum);
+		err = take_requests(s, &sum, r);
 	kp_query_sum_free(&sum);
 	return err;
 }
@@ -105,7 +124,7 @@ is_on(struct kp_query *q, bool *on)
 	return err;
 }
 
-/* Are there samples of other request types? */
+/* Are there samples of other request types, or of requests that took any time? */
 static enum kp_err
 has_others(struct kp_query *q, const struct kp_query_range *r, bool *others)
 {
@@ -114,9 +133,11 @@ has_others(struct kp_query *q, const struct kp_query_range *r, bool *others)
 	enum kp_err err;
 
 	*others = false;
-	if (r->identity == NULL && r->identity_glob == NULL)
+	any.took_to = 0;
+	if (r->took_to == 0)
+		any.identity = any.identity_glob = NULL;
+	if (r->took_to == 0 && r->identity == NULL && r->identity_glob == NULL)
 		return KP_OK;
-	any.identity = any.identity_glob = NULL;
 	err = kp_query_stacks(q, &any, 1, &s);
 	if (err != KP_OK)
 		return err;
@@ -136,7 +157,10 @@ why_none(struct kp_query *q, const struct kp_query_range *r,
 		err = has_others(q, r, &others);
 	if (err != KP_OK)
 		return err;
-	if (others)
+	if (others && r->took_to > 0)
+		*why = r->took_other ? "no sample is of a request of another duration" :
+		    "no sample is of a request of this duration (see -took)";
+	else if (others)
 		*why = "no request type with sampled stacks matches (see "
 		    "-identity)";
 	else if (!on)
@@ -155,21 +179,71 @@ why_none(struct kp_query *q, const struct kp_query_range *r,
 	return KP_OK;
 }
 
+/* ---- names of functions ---- */
+
+/* Calls the compiler's functions as people do, by the one that holds them. */
+static enum kp_err
+read_frames(struct stacks *s)
+{
+	struct kp_query_stack *row = s->stacks.v, *end = row + s->stacks.n;
+	char fn[PART_BYTES_MAX], shown[FN_NAME_MAX];
+	const struct interned *text;
+	const char *frames, *part;
+	struct kp_buf b;
+	size_t n, len;
+
+	kp_buf_init(&b, SIZE_MAX / 2);
+	for (; row < end; row++) {
+		frames = row->frames;
+		if (strstr(frames, "'-") == NULL && strstr(frames, "\"-") == NULL)
+			continue;
+		kp_buf_reset(&b);
+		while ((part = frames_next(&frames, &n)) != NULL) {
+			len = frame_fn(part, n);
+			snprintf(fn, sizeof(fn), "%.*s", (int)len, part);
+			kp_buf_str(&b, b.len > 0 ? ";" : "");
+			kp_buf_str(&b, fn_read(shown, sizeof(shown), fn));
+			kp_buf_put(&b, part + len, n - len);
+		}
+		kp_buf_u8(&b, '\0');
+		if (b.err != KP_OK ||
+		    ((text = intern_get(&s->texts, b.p, b.len)) == NULL &&
+		    (text = intern_put(&s->texts, b.p, b.len, 0)) == NULL))
+			break;
+		row->frames = (const char *)text->key;
+	}
+	kp_buf_free(&b);
+	return row == end ? KP_OK : KP_ENOMEM;
+}
+
 /* ---- all of it ---- */
+
+/*
+ * The VM's limit is not stored: but where stacks are cut, the deepest ones are.  A node
+ * whose application has lowered it is not known.
+ */
+static bool
+is_cut(const struct stacks *s, const char *frames)
+{
+	return s->depth >= KP_STACK_DEPTH && frames_count(frames) == s->depth;
+}
 
 static void
 measure(struct stacks *s)
 {
-	const struct kp_query_stack *v = s->stacks.v;
+	const struct kp_query_stack *v = s->stacks.v, *end = v + s->stacks.n;
 	unsigned depth;
 
-	for (size_t i = 0; i < s->stacks.n; i++) {
-		depth = frames_count(v[i].frames);
-		if (frames_other(v[i].frames))
-			s->other += v[i].samples;
+	for (const struct kp_query_stack *row = v; row < end; row++) {
+		depth = frames_count(row->frames);
+		if (frames_other(row->frames))
+			s->other += row->samples;
 		else if (depth > s->depth)
 			s->depth = depth;
 	}
+	for (const struct kp_query_stack *row = v; row < end; row++)
+		if (is_cut(s, row->frames))
+			s->cut += row->samples;
 }
 
 enum kp_err
@@ -190,7 +264,12 @@ stacks_from_db(struct kp_query *q, const struct kp_query_range *r, size_t cap,
 	s->windows = cover.windows;
 	s->sampled = cover.sampled;
 	s->losses = cover.losses;
+	s->took_from = r->took_from;
+	s->took_to = r->took_to;
+	s->took_other = r->took_other;
 	kp_query_sum_free(&cover);
+	if (err == KP_OK)
+		err = read_frames(s);
 	if (err == KP_OK)
 		err = read_requests(q, r, s);
 	if (err == KP_OK && s->stacks.samples == 0)
@@ -214,8 +293,43 @@ stacks_free(struct stacks *s)
 	if (s == NULL)
 		return;
 	kp_query_stacks_free(&s->stacks);
+	intern_free(&s->texts);
 	free(s->requests);
 	free(s);
+}
+
+void
+stacks_keep(struct stacks *s, size_t cap,
+    bool (*is_wanted)(const struct kp_query_stack *row, const void *ctx),
+    const void *ctx)
+{
+	struct kp_query_stacks *to = &s->stacks;
+	size_t n = to->n;
+
+	to->n = 0;
+	to->samples = to->left_samples;
+	to->not_seen = 0;
+	s->other = s->cut = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct kp_query_stack row = to->v[i];
+
+		if (!is_wanted(&row, ctx))
+			continue;
+		to->samples += row.samples;
+		if (row.state == KP_STACK_NOT_SEEN)
+			to->not_seen += row.samples;
+		if (frames_other(row.frames))
+			s->other += row.samples;
+		if (is_cut(s, row.frames))
+			s->cut += row.samples;
+		if (to->n < cap) {
+			to->v[to->n++] = row;
+			continue;
+		}
+		to->left++;
+		to->left_samples += row.samples;
+		to->left_time = sat_add(to->left_time, row.w_time);
+	}
 }
 
 /* ---- names ---- */
@@ -266,28 +380,63 @@ put_row(struct json *j, const struct kp_query_stack *v)
 	json_end(j);
 }
 
+static void
+put_side(struct json *j, const struct stacks *s)
+{
+	json_time(j, "from", s->start);
+	json_time(j, "to", s->end);
+	if (s->took_to == 0) {
+		json_null(j, "took");
+	} else {
+		json_object(j, "took");
+		json_ms(j, "over_ms", kp_hist_octave_end(s->took_from - 1u));
+		if (s->took_to < KP_HIST_OCTAVES)
+			json_ms(j, "to_ms", kp_hist_octave_end(s->took_to));
+		else
+			json_null(j, "to_ms");
+		json_bool(j, "other", s->took_other);
+		json_end(j);
+	}
+	json_uint(j, "samples", s->stacks.samples);
+	json_uint(j, "not_seen", s->stacks.not_seen);
+	json_uint(j, "untimed", s->stacks.untimed);
+	json_uint(j, "dropped", s->other);
+	json_uint(j, "depth", s->depth);
+	json_uint(j, "cut", s->cut);
+	json_object(j, "left_out");
+	json_uint(j, "stacks", s->stacks.left);
+	json_uint(j, "samples", s->stacks.left_samples);
+	json_ms(j, "ms", s->stacks.left_time);
+	json_end(j);
+	json_string(j, "why", s->why);
+	json_array(j, "requests");
+	for (size_t i = 0; i < s->nrequests; i++) {
+		json_object(j, NULL);
+		json_string(j, "identity", s->requests[i].identity);
+		json_uint(j, "requests", s->requests[i].requests);
+		json_end(j);
+	}
+	json_end(j);
+	json_array(j, "stacks");
+	for (size_t i = 0; i < s->stacks.n && j->b->err == KP_OK; i++)
+		put_row(j, &s->stacks.v[i]);
+	json_end(j);
+}
+
 void
-stacks_json(struct kp_buf *b, const struct stacks *s)
+stacks_json(struct kp_buf *b, const struct stacks *s, const struct stacks *versus)
 {
 	struct json j;
 
 	json_open(&j, b);
-	json_time(&j, "from", s->start);
-	json_time(&j, "to", s->end);
-	json_uint(&j, "samples", s->stacks.samples);
-	json_uint(&j, "not_seen", s->stacks.not_seen);
-	json_uint(&j, "dropped", s->other);
-	json_uint(&j, "depth", s->depth);
-	json_object(&j, "left_out");
-	json_uint(&j, "stacks", s->stacks.left);
-	json_uint(&j, "samples", s->stacks.left_samples);
-	json_ms(&j, "ms", s->stacks.left_time);
-	json_end(&j);
-	json_string(&j, "why", s->why);
-	json_array(&j, "stacks");
-	for (size_t i = 0; i < s->stacks.n && b->err == KP_OK; i++)
-		put_row(&j, &s->stacks.v[i]);
-	json_end(&j);
+	put_side(&j, s);
+	if (versus != NULL) {
+		json_object(&j, "versus");
+		put_side(&j, versus);
+		json_end(&j);
+	} else {
+		json_null(&j, "versus");
+	}
 	json_close(&j);
 }
 
@@ -295,75 +444,29 @@ stacks_json(struct kp_buf *b, const struct stacks *s)
  * ---- for flame graphs ----
  *
  * Below each request type its tiers, below each tier the frames of the stacks met
- * there.
+ * there; of one that the VM may have cut, below "...".
  */
-
-static int
-by_stack(const void *pa, const void *pb)
-{
-	const struct kp_query_stack *a = pa, *b = pb;
-	int d = strcmp(a->identity, b->identity);
-
-	if (d == 0)
-		d = strcmp(a->path, b->path);
-	return d != 0 ? d : strcmp(a->frames, b->frames);
-}
-
-static int
-by_type_and_time(const void *pa, const void *pb)
-{
-	const struct kp_query_stack *a = pa, *b = pb;
-	int d = strcmp(a->identity, b->identity);
-
-	if (d == 0)
-		d = (a->w_time < b->w_time) - (a->w_time > b->w_time);
-	return d != 0 ? d : by_stack(pa, pb);
-}
-
-/*
- * Adds up the rows that differ only in node and state; free() the result.  NULL:
- * no memory.
- */
-static struct kp_query_stack *
-unite(const struct stacks *s, size_t *n)
-{
-	struct kp_query_stack *v = calloc(s->stacks.n + 1, sizeof(*v));
-
-	*n = 0;
-	if (v == NULL)
-		return NULL;
-	if (s->stacks.n > 0)
-		memcpy(v, s->stacks.v, s->stacks.n * sizeof(*v));
-	qsort(v, s->stacks.n, sizeof(*v), by_stack);
-	for (size_t i = 0; i < s->stacks.n; i++) {
-		if (*n > 0 && by_stack(&v[*n - 1], &v[i]) == 0)
-			v[*n - 1].w_time = sat_add(v[*n - 1].w_time,
-			    v[i].w_time);
-		else
-			v[(*n)++] = v[i];
-	}
-	qsort(v, *n, sizeof(*v), by_type_and_time);
-	return v;
-}
 
 struct flame {
-	struct kp_query_stack *v;	/* united */
-	size_t n;
 	struct intern names;
 	const char **labels;		/* the keys in names */
 	size_t room;
-	struct flame_tree t;		/* a root's label is the first row of its type */
-	struct flame_slice *slices;
-	size_t nslices;
+	struct flame_tree t;
+	struct flame_slice *slices;	/* by node; then those that have a time */
+	uint32_t nslices;
 };
 
-/* FLAME_NONE: out of memory; parent may be that, too. */
+/* FLAME_NONE: out of memory; parent may be that, too, where this is not the root. */
 static uint32_t
-part_put(struct flame *f, uint32_t parent, const char *text)
+part_put(struct flame *f, uint32_t parent, const char *part, size_t n,
+    bool is_root)
 {
-	size_t n = strlen(text) + 1;
-	const struct interned *known = intern_get(&f->names, text, n);
+	char text[PART_BYTES_MAX];
+	const struct interned *known;
 
+	n = (size_t)snprintf(text, sizeof(text), "%.*s", (int)n, part) + 1;
+	n = n < sizeof(text) ? n : sizeof(text);
+	known = intern_get(&f->names, text, n);
 	if (known == NULL) {
 		if (vec_room(&f->labels, &f->room, f->names.len,
 		    UINT32_MAX) != KP_OK || (known = intern_put(&f->names,
@@ -371,68 +474,139 @@ part_put(struct flame *f, uint32_t parent, const char *text)
 			return FLAME_NONE;
 		f->labels[known->val] = (const char *)known->key;
 	}
-	return parent != FLAME_NONE ? flame_tree_child(&f->t, parent,
+	return parent != FLAME_NONE || is_root ? flame_tree_child(&f->t, parent,
 	    known->val) : FLAME_NONE;
 }
 
-/* False: out of memory. */
-static bool
-flame_row_put(struct flame *f, const struct kp_query_stack *v, uint32_t type)
+/* The node of a stack, in which a function that calls itself is one box. */
+static uint32_t
+stack_put(struct flame *f, const struct stacks *s, const struct kp_query_stack *v)
 {
-	const char *path = v->path, *frames = v->frames, *part;
-	uint32_t node = flame_tree_child(&f->t, FLAME_NONE, type);
+	const char *path = v->path, *frames = v->frames, *part, *name, *last = "";
+	uint32_t node = part_put(f, FLAME_NONE, v->identity, strlen(v->identity),
+	    true);
 	char text[PART_BYTES_MAX];
-	size_t n;
+	size_t n, nlast = 0;
 
 	while ((part = frames_next(&path, &n)) != NULL) {
 		snprintf(text, sizeof(text), "%.*s", (int)n, part);
-		node = part_put(f, node, stacks_tier_name(text));
+		name = stacks_tier_name(text);
+		node = part_put(f, node, name, strlen(name), false);
 	}
 	if (frames_unknown(frames)) {
-		node = part_put(f, node, stacks_fn_name(frames));
-		frames = "";
+		name = stacks_fn_name(frames);
+		return part_put(f, node, name, strlen(name), false);
 	}
-	while ((part = frames_next(&frames, &n)) != NULL) {
-		snprintf(text, sizeof(text), "%.*s", (int)n, part);
-		node = part_put(f, node, text);
+	if (is_cut(s, frames))
+		node = part_put(f, node, "...", 3, false);
+	for (; (part = frames_next(&frames, &n)) != NULL; last = part) {
+		if (nlast == frame_fn(part, n) && memcmp(last, part, nlast) == 0)
+			continue;
+		nlast = frame_fn(part, n);
+		node = part_put(f, node, part, n, false);
 	}
-	if (node == FLAME_NONE)
-		return false;
-	flame_slice_put(&f->t, f->slices, &f->nslices, node, v->w_time);
+	return node;
+}
+
+uint64_t
+stacks_requests_of(const struct stacks *s, const char *identity)
+{
+	for (size_t i = 0; i < s->nrequests; i++)
+		if (strcmp(s->requests[i].identity, identity) == 0)
+			return s->requests[i].requests;
+	return 0;
+}
+
+/* The rows of one side; of the other one as many requests as now.  False: no memory. */
+static bool
+rows_put(struct flame *f, const struct stacks *s, const struct stacks *now)
+{
+	const struct kp_query_stack *row = s->stacks.v;
+	struct flame_slice *to;
+	uint64_t of, as;
+	uint32_t node;
+	double before;
+
+	for (size_t i = 0; i < s->stacks.n; i++, row++) {
+		node = stack_put(f, s, row);
+		if (node == FLAME_NONE || vec_reach(&f->slices, &f->nslices,
+		    node) != KP_OK)
+			return false;
+		to = &f->slices[node];
+		to->node = node;
+		if (now == NULL) {
+			to->time = sat_add(to->time, row->w_time);
+			continue;
+		}
+		of = stacks_requests_of(s, row->identity);
+		as = stacks_requests_of(now, row->identity);
+		before = (double)row->w_time;
+		if (of > 0 && as > 0)
+			before *= (double)as / (double)of;
+		to->before = sat_add(to->before, before < 0x1p63 ?
+		    (kp_dur_ns)before : INT64_MAX);
+	}
 	return true;
+}
+
+static const char *
+type_of(const struct flame *f, uint32_t node)
+{
+	while (f->t.v[node].parent != FLAME_NONE)
+		node = f->t.v[node].parent;
+	return f->labels[f->t.v[node].label];
+}
+
+static int
+slice_order(const void *pa, const void *pb, void *ctx)
+{
+	const struct flame_slice *a = pa, *b = pb;
+	int d = strcmp(type_of(ctx, a->node), type_of(ctx, b->node));
+
+	if (d != 0 || (a->node == b->node))
+		return d;
+	if (a->time != b->time)
+		return a->time < b->time ? 1 : -1;
+	return a->node < b->node ? -1 : 1;
 }
 
 static void
 flame_free(struct flame *f)
 {
-	free(f->v);
 	free(f->labels);
 	free(f->slices);
 	intern_free(&f->names);
 	flame_tree_free(&f->t);
 }
 
-/* Of rows with at least this time; KP_ENOMEM leaves nothing to be freed. */
+/* Slices with at least this time, by type, the longest first.  KP_ENOMEM: free it. */
 static enum kp_err
-flame_make(struct flame *f, const struct stacks *s, kp_dur_ns least)
+flame_make(struct flame *f, const struct stacks *s, const struct stacks *versus,
+    kp_dur_ns least)
 {
-	uint32_t type = 0;
-	bool made;
+	struct flame_slice *v;
+	size_t n = 0;
 
-	*f = (struct flame){ .n = 0 };
-	f->v = unite(s, &f->n);
-	f->slices = calloc(f->n + 1, sizeof(*f->slices));
-	made = f->v != NULL && f->slices != NULL;
-	for (uint32_t i = 0; i < f->n && made; i++) {
-		if (strcmp(f->v[i].identity, f->v[type].identity) != 0)
-			type = i;
-		if (f->v[i].w_time >= least)
-			made = flame_row_put(f, &f->v[i], type);
+	*f = (struct flame){ .nslices = 0 };
+	if (!rows_put(f, s, NULL) ||
+	    (versus != NULL && !rows_put(f, versus, s)))
+		return KP_ENOMEM;
+	v = f->slices;
+	for (uint32_t i = 0; i < f->nslices; i++)
+		if ((v[i].time > 0 || v[i].before > 0) &&
+		    (v[i].time >= least || v[i].before >= least))
+			v[n++] = v[i];
+	if (n > 0)
+		qsort_r(v, n, sizeof(*v), slice_order, f);
+	f->nslices = 0;
+	for (size_t i = 0, to = 0; i < n; i++) {
+		kp_dur_ns before = v[i].before;
+
+		flame_slice_put(&f->t, v, &to, v[i].node, v[i].time);
+		v[i].before = before;
+		f->nslices++;
 	}
-	if (made)
-		return KP_OK;
-	flame_free(f);
-	return KP_ENOMEM;
+	return KP_OK;
 }
 
 static void
@@ -440,34 +614,101 @@ put_label(struct kp_buf *b, const void *ctx, uint32_t label, bool is_root)
 {
 	const struct flame *f = ctx;
 
-	kp_buf_str(b, is_root ? f->v[label].identity : f->labels[label]);
+	(void)is_root;
+	kp_buf_str(b, f->labels[label]);
+}
+
+/* ---- pprof ---- */
+
+/* The innermost of a path, and the path as a text: "web > db". */
+static const char *
+tiers_text(char text[PART_BYTES_MAX], char tier[PART_BYTES_MAX], const char *path)
+{
+	const char *part;
+	size_t n, len = 0;
+
+	text[0] = tier[0] = '\0';
+	while ((part = frames_next(&path, &n)) != NULL) {
+		snprintf(tier, PART_BYTES_MAX, "%.*s", (int)n, part);
+		if (len < PART_BYTES_MAX)
+			len += (size_t)snprintf(text + len, PART_BYTES_MAX - len,
+			    "%s%s", len > 0 ? " > " : "", stacks_tier_name(tier));
+	}
+	return text;
 }
 
 enum kp_err
-stacks_folded(struct kp_buf *b, const struct stacks *s)
+stacks_pprof(struct kp_buf *b, const struct stacks *s, const struct pprof_otlp *otlp)
 {
-	struct flame f;
-	enum kp_err err = flame_make(&f, s, KP_NS_PER_US);
+	static const struct pprof_type types[] = { PPROF_STACK_TYPES };
+	char tiers[PART_BYTES_MAX], tier[PART_BYTES_MAX];
+	uint64_t places[PPROF_PLACES_MAX], samples = 0;
+	const char *frames, *part;
+	kp_dur_ns time = 0;
+	struct pprof p;
+	size_t n, len, at;
 
-	if (err != KP_OK)
-		return err;
-	flame_tree_folded(b, &f.t, &(struct flame_labels){
-	    (uint32_t)f.names.len, put_label, NULL, &f }, f.slices, f.nslices);
-	flame_free(&f);
-	return KP_OK;
+	pprof_begin(&p, types, 3, 2, otlp);
+	for (size_t i = 0; i < s->stacks.n; i++) {
+		const struct kp_query_stack *row = &s->stacks.v[i];
+		bool works = (KP_STACK_WORKING >> row->state & 1) != 0;
+
+		at = PPROF_PLACES_MAX;
+		frames = row->frames;
+		if (is_cut(s, frames))
+			places[--at] = pprof_place(&p, "...", 3, 0);
+		if (frames_unknown(frames)) {
+			frames = stacks_fn_name(frames);
+			places[--at] = pprof_place(&p, frames, strlen(frames), 0);
+			frames = "";
+		}
+		while (at > 0 && (part = frames_next(&frames, &n)) != NULL) {
+			len = frame_fn(part, n);
+			places[--at] = pprof_place(&p, part, len, len < n ?
+			    (uint32_t)strtoul(part + len + 1, NULL, 10) : 0);
+		}
+		tiers_text(tiers, tier, row->path);
+		pprof_sample(&p, places + at, PPROF_PLACES_MAX - at,
+		    (const int64_t[]){ (int64_t)row->samples, row->w_time,
+		    works ? row->w_time : 0 }, (const struct pprof_label[]){
+		    { "node", row->node }, { "request_type", row->identity },
+		    { "tier", stacks_tier_name(tier) }, { "tiers", tiers },
+		    { "state", kp_stack_state_name(row->state) } }, 5);
+		samples += row->samples;
+		time = sat_add(time, row->w_time);
+	}
+	pprof_end(&p, b, s->start, sat_span(s->start, s->end), samples > 0 ?
+	    time / (kp_dur_ns)samples : 0);
+	return b->err;
 }
 
 enum kp_err
-stacks_speedscope(struct kp_buf *b, const struct stacks *s)
+stacks_put(struct kp_buf *b, const struct stacks *s,
+    const struct stacks *versus, enum stacks_form form)
 {
+	bool differs = form == STACKS_DIFFFOLDED;
 	struct flame f;
-	enum kp_err err = flame_make(&f, s, 0);
+	enum kp_err err;
 
-	if (err != KP_OK)
-		return err;
-	flame_tree_speedscope(b, &f.t, &(struct flame_labels){
-	    (uint32_t)f.names.len, put_label, NULL, &f }, "sampled stacks",
-	    f.slices, f.nslices);
+	if (form == STACKS_JSON)
+		stacks_json(b, s, versus);
+	if (form == STACKS_PPROF)
+		stacks_pprof(b, s, NULL);
+	if (form == STACKS_JSON || form == STACKS_PPROF)
+		return b->err;
+	err = flame_make(&f, s, differs ? versus : NULL,
+	    form == STACKS_SPEEDSCOPE ? 0 : KP_NS_PER_US);
+	if (err == KP_OK) {
+		const struct flame_labels l = { (uint32_t)f.names.len, put_label,
+			NULL, &f };
+
+		if (form == STACKS_SPEEDSCOPE)
+			flame_tree_viewer(b, &f.t, &l, "sampled stacks", f.slices,
+			    f.nslices, FLAME_SPEEDSCOPE);
+		else
+			flame_tree_folded(b, &f.t, &l, f.slices, f.nslices,
+			    differs);
+	}
 	flame_free(&f);
-	return KP_OK;
+	return err != KP_OK ? err : b->err;
 }

@@ -14,6 +14,7 @@
 #include "base/vec.h"
 #include "frames.h"
 #include "report/losses.h"
+#include "report/report.h"
 #include "stored_stacks.h"
 #include "text/flame_tree.h"
 #include "text/grid.h"
@@ -389,15 +390,6 @@ types_of(const struct stacks *s, size_t *n)
 	return v;
 }
 
-static uint64_t
-requests_of(const struct stacks *s, const char *identity)
-{
-	for (size_t i = 0; i < s->nrequests; i++)
-		if (strcmp(s->requests[i].identity, identity) == 0)
-			return s->requests[i].requests;
-	return 0;
-}
-
 /* identity NULL: all requests */
 static enum kp_err
 put_type(struct table *t, const char *identity)
@@ -408,7 +400,7 @@ put_type(struct table *t, const char *identity)
 	if (err != KP_OK)
 		return err;
 	t->tree = &tree;
-	t->requests = requests_of(t->s, identity != NULL ? identity :
+	t->requests = stacks_requests_of(t->s, identity != NULL ? identity :
 	    "_total");
 	if (tree.t.n > 0 && tree.v[0].all.samples > 0) {
 		if (t->g.ncells > 0)
@@ -440,6 +432,20 @@ put_types(struct table *t, size_t *hidden)
 
 /* ---- below the table ---- */
 
+void
+stacks_put_took(struct kp_buf *b, const struct stacks *s, unsigned width)
+{
+	char text[REPORT_TOOK_MAX], n[TEXT_MAX];
+
+	if (s->took_to == 0)
+		return;
+	text_note(b, width, "requests that took %s (limits are powers of two of a "
+	    "second)%s%s%s", report_took(text, s->took_from, s->took_to),
+	    s->stacks.untimed > 0 ? "; left out: " : "", s->stacks.untimed > 0 ?
+	    text_counted(n, s->stacks.untimed, "sample") : "", s->stacks.untimed > 0 ?
+	    " of requests whose duration is not known" : "");
+}
+
 static void
 put_notes(struct kp_buf *b, const struct stacks *s,
     const struct stacks_opts *o, size_t hidden)
@@ -451,6 +457,7 @@ put_notes(struct kp_buf *b, const struct stacks *s,
 	timefmt_put_range(&range, s->start, s->end);
 	text_note(b, o->width, "sampled stacks: %s", kp_buf_cstr(&range));
 	kp_buf_free(&range);
+	stacks_put_took(b, s, o->width);
 	text_note(b, o->width, "%s, %s of them not seen: no answer in 5 ms",
 	    text_counted(n, s->stacks.samples, "sample"),
 	    s->stacks.not_seen == 0 ? "none" : text_share(share,
@@ -459,6 +466,11 @@ put_notes(struct kp_buf *b, const struct stacks *s,
 	    "interval of the share; <: called by");
 	text_note(b, o->width, "times are of processes: while one waits for "
 	    "another, both count");
+	if (s->cut > 0)
+		text_note(b, o->width, "%s of the samples have %u frames, the most "
+		    "that the VM shows (backtrace_depth), and may lack outer ones",
+		    text_share(share, (double)s->cut / (double)s->stacks.samples),
+		    s->depth);
 	if (hidden > 0)
 		text_note(b, o->width, "%s more (-n, -identity)",
 		    text_counted(n, hidden, "request type"));

@@ -1,6 +1,6 @@
 /*
- * otlp.c - the exporter's thread: makes a body of traces and one of metrics in turn,
- * sends it, and retries with backoff.
+ * push.c - the exporter's thread: makes a body, of traces and of metrics in turn or of
+ * profiles, sends it, and retries with backoff.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -10,9 +10,10 @@
 
 #include "kprofd/clock.h"
 #include "kprofd/thread.h"
-#include "otlp.h"
+#include "push.h"
 #include "otlp_json.h"
 #include "http_post.h"
+#include "profiles.h"
 #include "store/query.h"
 
 #define POLL_INTERVAL (5 * KP_NS_PER_S)	/* once all is sent */
@@ -25,18 +26,20 @@
 
 /* The body that is being sent. */
 struct batch {
-	bool traces;
-	size_t n;		/* spans or points */
+	enum push_kind kind;
+	size_t n;		/* spans, points or profiles */
 	int64_t request;	/* of traces: the last one's id */
 	size_t node;		/* of metrics */
 	uint64_t version;	/* of the node's totals */
 };
 
-struct otlp {
-	struct otlp_opts o;
+struct push {
+	struct push_opts o;
+	struct otlp_about about;
 	struct post *post;
 	pthread_t thread;
 	struct kp_request_tail tail;
+	struct profiles profiles;
 	unsigned unread;	/* failed reads of the next request */
 	uint64_t sent[TOTALS_NODES_MAX + 2];	/* versions, by node */
 	size_t next;		/* the node whose turn it is */
@@ -45,20 +48,43 @@ struct otlp {
 	struct kp_buf body;
 	bool metrics_first;	/* alternates */
 	bool sending, ending;
+	bool again;		/* the body that was made is sent again */
 	kp_mono_ns turn;	/* when the next body is made, unless one is sent */
 	atomic_bool stop;	/* the loop ends */
 	pthread_mutex_t lock;	/* of the status */
-	struct otlp_status status;
+	struct push_status status;
 };
+
+static const struct {
+	const char *name, *option;
+} to_names[] = {
+	[PUSH_OTLP] = { "otlp", "-otlp" },
+	[PUSH_OTLP_PROFILES] = { "otlp_profiles", "-otlp-profiles" },
+	[PUSH_PYROSCOPE] = { "pyroscope", "-pyroscope" },
+};
+
+const char *
+push_name(enum push_to to)
+{
+	return to_names[to].name;
+}
+
+const char *
+push_option(enum push_to to)
+{
+	return to_names[to].option;
+}
 
 /* ---- traces ---- */
 
+/* lost: more of them; waiting: all that are; -1: not known. */
 static void
-count_lost(struct otlp *x, int64_t n, int64_t waiting)
+note_behind(struct push *x, int64_t lost, int64_t waiting)
 {
 	pthread_mutex_lock(&x->lock);
-	x->status.requests_lost += (uint64_t)n;
-	x->status.requests_waiting = (uint64_t)waiting;
+	x->status.lost += (uint64_t)lost;
+	if (waiting >= 0)
+		x->status.waiting = (uint64_t)waiting;
 	pthread_mutex_unlock(&x->lock);
 }
 
@@ -67,7 +93,7 @@ count_lost(struct otlp *x, int64_t n, int64_t waiting)
  * deleted are skipped and counted here; once, even if sending is retried.
  */
 static enum kp_err
-next_requests(struct otlp *x, struct kp_query *q,
+next_requests(struct push *x, struct kp_query *q,
     int64_t ids[REQUESTS_AT_ONCE], size_t *n)
 {
 	int64_t newest = 0, lost = 0;
@@ -77,8 +103,8 @@ next_requests(struct otlp *x, struct kp_query *q,
 
 	if (err != KP_OK)
 		return err;
-	if (newest - x->tail.request > OTLP_WAITING_MAX) {
-		lost = newest - OTLP_WAITING_MAX - x->tail.request;
+	if (newest - x->tail.request > PUSH_WAITING_MAX) {
+		lost = newest - PUSH_WAITING_MAX - x->tail.request;
 		x->tail.request += lost;
 		err = kp_request_tail_next(q, &x->tail, ids, REQUESTS_AT_ONCE, n,
 		    &newest);
@@ -90,7 +116,7 @@ next_requests(struct otlp *x, struct kp_query *q,
 			whole++;
 		*n = whole;
 	}
-	count_lost(x, lost, newest - x->tail.request);
+	note_behind(x, lost, newest - x->tail.request);
 	return err;
 }
 
@@ -116,14 +142,14 @@ read_trees(struct kp_query *q, const int64_t *ids, size_t n,
 }
 
 static void
-skip_requests(struct otlp *x, int64_t last, size_t n)
+skip_requests(struct push *x, int64_t last, size_t n)
 {
-	count_lost(x, (int64_t)n, 0);
+	note_behind(x, (int64_t)n, 0);
 	x->tail.request = last;
 }
 
 static bool
-put_traces(struct otlp *x, struct kp_query *q)
+put_traces(struct push *x, struct kp_query *q)
 {
 	struct kp_query_tree v[REQUESTS_AT_ONCE];
 	int64_t ids[REQUESTS_AT_ONCE];
@@ -142,19 +168,19 @@ put_traces(struct otlp *x, struct kp_query *q)
 		return false;
 	}
 	x->unread = 0;
-	x->batch = (struct batch){ .traces = true, .request = ids[got - 1] };
-	x->batch.n = otlp_traces(&x->body, x->tail.started, v, got);
+	x->batch = (struct batch){ .kind = PUSH_SPANS, .request = ids[got - 1] };
+	x->batch.n = otlp_traces(&x->body, &x->about, v, got);
 	for (size_t i = 0; i < got; i++)
 		kp_query_tree_free(&v[i]);
-	/* out of memory, or larger than OTLP_BODY_MAX */
+	/* out of memory, or larger than PUSH_BODY_MAX */
 	if (x->body.err != KP_OK)
 		skip_requests(x, ids[got - 1], got);
 	return x->body.err == KP_OK;
 }
 
-/* False: there are none to send. */
+/* Has the database read into the body.  False: there is nothing to send. */
 static bool
-make_traces(struct otlp *x)
+make_read(struct push *x, bool (*put)(struct push *x, struct kp_query *q))
 {
 	struct kp_query *q;
 	bool made;
@@ -165,25 +191,48 @@ make_traces(struct otlp *x)
 		free(why);
 		return false;
 	}
-	kp_query_deadline(q, kp_mono_now() + QUERY_MAX, NULL);
-	made = put_traces(x, q);
+	kp_query_limit(q, QUERY_MAX, QUERY_MAX, NULL);
+	made = put(x, q);
 	kp_query_close(q);
 	return made;
+}
+
+/* ---- profiles ---- */
+
+/* Rounded up; -1 stays. */
+static int64_t
+seconds(kp_dur_ns d)
+{
+	return d < 0 ? -1 : (d + KP_NS_PER_S - 1) / KP_NS_PER_S;
+}
+
+static bool
+put_profiles(struct push *x, struct kp_query *q)
+{
+	kp_wall_ns now = kp_wall_now();
+	kp_dur_ns lost = 0;
+
+	x->batch = (struct batch){ .kind = PUSH_PROFILES };
+	x->batch.n = profiles_put(&x->body, q, &x->profiles, now, &lost);
+	note_behind(x, seconds(lost), seconds(profiles_left(q, &x->profiles, now)));
+	return x->batch.n > 0;
 }
 
 /* ---- metrics ---- */
 
 /* False: the node has no new ones.  The caller has locked the totals. */
 static bool
-put_metrics(struct otlp *x, size_t node)
+put_metrics(struct push *x, size_t node)
 {
 	const struct total_node *n = totals_node(x->o.totals, node);
 
 	if (n == NULL || n->version == x->sent[node])
 		return false;
 	kp_buf_reset(&x->body);
-	x->batch = (struct batch){ .node = node, .version = n->version };
-	x->batch.n = otlp_metrics(&x->body, x->o.totals, node);
+	x->batch = (struct batch){ .kind = PUSH_POINTS, .node = node,
+		.version = n->version };
+	x->batch.n = otlp_metrics(&x->body, x->o.attributes,
+	    x->o.totals, node);
 	/* as in put_traces(); the next ones make up for them */
 	if (x->body.err != KP_OK)
 		x->sent[node] = n->version;
@@ -191,7 +240,7 @@ put_metrics(struct otlp *x, size_t node)
 }
 
 static bool
-make_metrics(struct otlp *x)
+make_metrics(struct push *x)
 {
 	bool made = false;
 	size_t n;
@@ -206,56 +255,91 @@ make_metrics(struct otlp *x)
 	return made;
 }
 
+/* Slow requests that have not been sent, or seconds of windows; -1: not known. */
+static int64_t
+count_waiting(struct push *x)
+{
+	int64_t id, newest = 0, waiting = -1;
+	struct kp_query *q;
+	char *why;
+	size_t n;
+
+	if (kp_query_open(&q, x->o.db, &why) != KP_OK) {
+		free(why);
+		return -1;
+	}
+	kp_query_limit(q, QUERY_MAX, QUERY_MAX, NULL);
+	if (x->o.to != PUSH_OTLP)
+		waiting = seconds(profiles_left(q, &x->profiles, kp_wall_now()));
+	else if (kp_request_tail_next(q, &x->tail, &id, 1, &n, &newest) == KP_OK)
+		waiting = newest - x->tail.request;
+	kp_query_close(q);
+	return waiting;
+}
+
 /* ---- sending ---- */
 
 static bool
-is_later(int status)
+is_later(enum push_to to, int status)
 {
+	if (to != PUSH_OTLP && (status == 408 || status == 409 || status >= 500))
+		return true;
 	return status == 0 || status == 429 || status == 502 ||
 	    status == 503 || status == 504;
 }
 
 /* Notes the reason in the status, which the caller has locked. */
 static void
-note_why(struct otlp *x, const struct http_post_answer *a)
+note_why(struct push *x, const struct http_post_answer *a)
 {
-	int n = a->n > 160 ? 160 : (int)a->n;
+	const char *text = a->text;
+	size_t len = a->n;
+	int n;
 
+	if (a->status != 0 && x->o.to == PUSH_OTLP_PROFILES)
+		otlp_refused_profiles(a->text, a->n, &text, &len);
+	/* what is between may answer with a text of its own */
+	if (len == 0 && a->n > 0 && a->text[0] >= ' ') {
+		text = a->text;
+		len = a->n;
+	}
+	n = len > 160 ? 160 : (int)len;
 	if (a->status == 0)
-		snprintf(x->status.why, sizeof(x->status.why), "%.*s", n,
-		    a->text);
+		snprintf(x->status.why, sizeof(x->status.why), "%.*s", n, text);
 	else
 		snprintf(x->status.why, sizeof(x->status.why),
 		    "it answers %d%s%.*s", a->status, n > 0 ? ": " : "", n,
-		    n > 0 ? a->text : "");
+		    n > 0 ? text : "");
 }
 
 static void
-count_taken(struct otlp *x, const struct http_post_answer *a)
+count_taken(struct push *x, const struct http_post_answer *a)
 {
 	bool taken = a->status >= 200 && a->status < 300;
 	const struct batch *b = &x->batch;
-	uint64_t refused = taken ? otlp_refused(a->text, a->n, b->traces,
-	    b->n) : b->n;
+	uint64_t refused = b->n;
+	const char *text;
+	size_t len;
+
+	if (taken && b->kind == PUSH_PROFILES)
+		refused = x->o.to == PUSH_OTLP_PROFILES && otlp_refused_profiles(a->text,
+		    a->n, &text, &len) > 0 ? b->n : 0;
+	else if (taken)
+		refused = otlp_refused(a->text, a->n, b->kind == PUSH_SPANS, b->n);
 
 	x->status.failing = false;
 	if (refused > 0)
 		note_why(x, a);
-	if (b->traces) {
-		x->status.spans += b->n - refused;
-		x->status.spans_refused += refused;
-	} else {
-		x->status.points += b->n - refused;
-		x->status.points_refused += refused;
-	}
+	x->status.taken[b->kind] += b->n - refused;
+	x->status.refused[b->kind] += refused;
 }
 
 static void
-on_answer(struct otlp *x, const struct http_post_answer *a)
+on_answer(struct push *x, const struct http_post_answer *a)
 {
 	kp_dur_ns wait, asked = (kp_dur_ns)a->retry_after * KP_NS_PER_S;
 	kp_mono_ns now = kp_mono_now();
-	bool later = is_later(a->status);
+	bool later = is_later(x->o.to, a->status);
 
 	x->sending = false;
 	pthread_mutex_lock(&x->lock);
@@ -268,6 +352,10 @@ on_answer(struct otlp *x, const struct http_post_answer *a)
 	}
 	pthread_mutex_unlock(&x->lock);
 	x->turn = now;
+	/* a profile that was taken after all would be counted twice with others beside it */
+	x->again = later && x->batch.kind == PUSH_PROFILES;
+	if (x->again)
+		note_behind(x, 0, count_waiting(x));
 	if (later) {
 		wait = kp_backoff_next(&x->backoff, now);
 		x->turn += asked > wait ? asked : wait;
@@ -276,21 +364,30 @@ on_answer(struct otlp *x, const struct http_post_answer *a)
 		return;
 	}
 	kp_backoff_works(&x->backoff, now);
-	if (x->batch.traces)
+	if (x->batch.kind == PUSH_SPANS)
 		x->tail.request = x->batch.request;
-	else
+	else if (x->batch.kind == PUSH_POINTS)
 		x->sent[x->batch.node] = x->batch.version;
+	else
+		profiles_sent(&x->profiles);
 }
 
 static void
-send_next(struct otlp *x)
+send_next(struct push *x)
 {
+	static const char *const paths[] = { [PUSH_SPANS] = "/v1/traces",
+		[PUSH_POINTS] = "/v1/metrics", [PUSH_PROFILES] = "/v1development/profiles" };
+
 	x->metrics_first = !x->metrics_first;
-	x->sending = x->metrics_first ? make_metrics(x) || make_traces(x) :
-	    make_traces(x) || make_metrics(x);
+	if (x->o.to != PUSH_OTLP)
+		x->sending = x->again || make_read(x, put_profiles);
+	else if (x->metrics_first)
+		x->sending = make_metrics(x) || make_read(x, put_traces);
+	else
+		x->sending = make_read(x, put_traces) || make_metrics(x);
 	if (x->sending)
-		http_post_send(x->post, x->batch.traces ? "/v1/traces" :
-		    "/v1/metrics", &x->body);
+		http_post_send(x->post, x->o.to == PUSH_PYROSCOPE ? PROFILES_PYROSCOPE :
+		    paths[x->batch.kind], &x->body);
 	else if (x->ending)
 		atomic_store(&x->stop, true);
 	else
@@ -299,7 +396,7 @@ send_next(struct otlp *x)
 
 /* Sends what there is, until then or until it is stopped. */
 static void
-otlp_loop(struct otlp *x, kp_mono_ns until)
+push_loop(struct push *x, kp_mono_ns until)
 {
 	struct http_post_answer a;
 	kp_mono_ns now, next;
@@ -316,50 +413,59 @@ otlp_loop(struct otlp *x, kp_mono_ns until)
 /* ---- starting and stopping ---- */
 
 static void *
-otlp_main(void *ctx)
+push_main(void *ctx)
 {
-	struct otlp *x = ctx;
+	struct push *x = ctx;
 
 	/* on Linux this is the thread's own: the event loop goes first */
 	setpriority(PRIO_PROCESS, 0, NICER);
-	otlp_loop(x, INT64_MAX);
+	push_loop(x, INT64_MAX);
 	return NULL;
 }
 
 static void
-otlp_free(struct otlp *x)
+push_free(struct push *x)
 {
 	http_post_free(x->post);
+	profiles_free(&x->profiles);
 	kp_buf_free(&x->body);
 	pthread_mutex_destroy(&x->lock);
 	free(x);
 }
 
 enum kp_err
-otlp_start(struct otlp **out, const struct otlp_opts *o, char *why, size_t n)
+push_start(struct push **out, const struct push_opts *o, char *why, size_t n)
 {
-	struct otlp *x = calloc(1, sizeof(*x));
+	struct push *x = calloc(1, sizeof(*x));
 	enum kp_err err;
+	char option[48];
 
 	snprintf(why, n, "out of memory");
 	if (x == NULL)
 		return KP_ENOMEM;
 	x->o = *o;
 	pthread_mutex_init(&x->lock, NULL);
-	kp_buf_init(&x->body, OTLP_BODY_MAX);
+	kp_buf_init(&x->body, PUSH_BODY_MAX);
 	x->turn = kp_mono_now() + POLL_INTERVAL;
-	err = http_post_new(&x->post, o->url, o->header_file, why, n);
-	if (err == KP_OK && kp_thread_start(&x->thread, otlp_main, x) != 0)
+	snprintf(option, sizeof(option), "%s-header-file", push_option(o->to));
+	x->about = (struct otlp_about){ o->attributes, o->totals };
+	if (o->to != PUSH_OTLP)
+		profiles_init(&x->profiles, o->to == PUSH_OTLP_PROFILES, &x->about, o->since,
+		    o->interval, o->retain);
+	err = http_post_new(&x->post, o->url, o->to == PUSH_OTLP_PROFILES ?
+	    "application/x-protobuf" : "application/json", o->header_file,
+	    option, why, n);
+	if (err == KP_OK && kp_thread_start(&x->thread, push_main, x) != 0)
 		err = KP_ENOMEM;
 	if (err == KP_OK)
 		*out = x;
 	else
-		otlp_free(x);
+		push_free(x);
 	return err;
 }
 
 void
-otlp_status(struct otlp *x, struct otlp_status *out)
+push_status(struct push *x, struct push_status *out)
 {
 	pthread_mutex_lock(&x->lock);
 	*out = x->status;
@@ -367,7 +473,7 @@ otlp_status(struct otlp *x, struct otlp_status *out)
 }
 
 void
-otlp_stop(struct otlp *x)
+push_stop(struct push *x)
 {
 	if (x == NULL)
 		return;
@@ -376,39 +482,20 @@ otlp_stop(struct otlp *x)
 	pthread_join(x->thread, NULL);
 }
 
-/* Slow requests that have not been sent. */
-static uint64_t
-count_waiting(struct otlp *x)
-{
-	int64_t id, newest = 0;
-	struct kp_query *q;
-	enum kp_err err;
-	char *why;
-	size_t n;
-
-	if (kp_query_open(&q, x->o.db, &why) != KP_OK) {
-		free(why);
-		return 0;
-	}
-	err = kp_request_tail_next(q, &x->tail, &id, 1, &n, &newest);
-	kp_query_close(q);
-	return err == KP_OK ? (uint64_t)(newest - x->tail.request) : 0;
-}
-
 uint64_t
-otlp_finish(struct otlp *x)
+push_finish(struct push *x)
 {
-	uint64_t waiting;
+	int64_t waiting;
 
 	if (x == NULL)
 		return 0;
-	x->ending = true;
+	x->ending = x->profiles.ending = true;
 	if (!x->status.failing) {
 		atomic_store(&x->stop, false);
 		x->turn = kp_mono_now();
-		otlp_loop(x, x->turn + LAST_SECONDS * KP_NS_PER_S);
+		push_loop(x, x->turn + LAST_SECONDS * KP_NS_PER_S);
 	}
 	waiting = count_waiting(x);
-	otlp_free(x);
-	return waiting;
+	push_free(x);
+	return waiting < 0 ? 0 : (uint64_t)waiting;
 }
