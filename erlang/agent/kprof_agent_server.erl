@@ -29,7 +29,7 @@
 -import(kprof_injected, [hide/0, now_ms/0, now_ns/0, process_label/2]).
 -import(kprof_tracing, [session_create/2, trace_delivered/1]).
 -import(kprof_vm_bugs, [gc_shared/0, queue_data/0]).
--import(kprof_word, [word_advance/1, word_begin/1, word_found/0]).
+-import(kprof_word, [word_advance/1, word_begin/1, word_found/0, word_keep/2]).
 
 -include("kprof_agent.hrl").
 
@@ -42,6 +42,7 @@ init(_, _, #{protocol := P}) when P =/= ?PROTOCOL -> exit({protocol, ?PROTOCOL})
 init(Starter, Daemon, #{who := Who, word := Word} = Opts) ->
     process_label(kprof_agent, init),
     hide(),
+    Found = word_found(),
     try register(kprof_agent, self()) of
         true -> ok
     catch
@@ -52,18 +53,18 @@ init(Starter, Daemon, #{who := Who, word := Word} = Opts) ->
         false -> ok;
         Why -> exit(Why)
     end,
-    S0 = new_state(Daemon, Session, Opts),
+    S0 = new_state(Daemon, Session, Found, Opts),
     process_setup(S0#state.limits),
     S = watch(S0),
+    word_keep(kprof_agent_word, Found),
     S1 = S#state{word = S#state.word#word{clock = word_begin(Word)}},
     logger:notice("kprofd attached: ~ts (kprof_agent:stop() ends it)", [Who]),
     Starter ! {self(), hello(S1)},
     tick(),
     loop(S1).
 
-new_state(Daemon, Session, #{who := Who, lease_ms := LeaseMs, max_queue := MaxQueue,
+new_state(Daemon, Session, Found, #{who := Who, lease_ms := LeaseMs, max_queue := MaxQueue,
                              max_memory := MaxMemory, max_age_ms := MaxAge}) ->
-    Found = word_found(),
     Now = now_ms(),
     #state{lease = #lease{daemon = Daemon, monitor = erlang:monitor(process, Daemon), who = Who,
                           since = erlang:system_time(second), ms = LeaseMs, renewed_at = Now},

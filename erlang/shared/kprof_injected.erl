@@ -2,14 +2,15 @@
 %% the processes that it starts, its trace session, and how it goes.
 -module(kprof_injected).
 
--export([kprofs/0, is_connected/1, disabled/0, configured/1, purger_start/3, spawn_labelled/3,
-         spawn_monitored/3, process_label/2, dictionary/2, process_began/2, hide/0, now_ms/0,
+-export([kprofs/0, is_connected/1, disabled/0, configured/1, env_change/1, purger_start/3,
+         spawn_labelled/3, spawn_monitored/3, process_label/2, dictionary/2, process_began/2, hide/0, now_ms/0,
          now_ns/0, fell/1, may_again/1, functions/1, name/1, pair_names/1]).
 -export_type([falls/0]).
 
 %% The heap of a process whose whole dictionary is copied: at most 8 MB, some ms of its time.
 -define(DICTIONARY_WORDS, 1000000).
 -define(DICTIONARY_MESSAGES, 200000).  % of its queue: as long
+-define(KEEP_MS, 5000).         % the application controller's answer
 -define(AGAIN_MS, 500).         % from a second fall of a process of ours until another; it
 -define(AGAIN_MOST_MS, 60000).  % doubles each time, up to this: the VM logs what died of a fault
 
@@ -48,6 +49,12 @@ configured_by_file(Key) ->
     _ = Loaded =:= ok andalso application:unload(kprof),
     [application:set_env(kprof, K, V) || {K, V} <- Kept, Loaded =:= ok],
     Value.
+
+%% Keeps something in kprof's environment, or drops it: by Change, with options of
+%% application:set_env/4. The application controller may not answer; a failure is ignored.
+-spec env_change(fun((list()) -> term())) -> term().
+env_change(Change) ->
+    try Change([{timeout, ?KEEP_MS}]) catch _:_ -> ok end.
 
 %% Has Modules purged when the processes Pids have ended, unless a process is registered as Name
 %% by then. The purger runs outside these modules, or the purge would kill it: the text is

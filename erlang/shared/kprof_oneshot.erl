@@ -9,17 +9,17 @@
 
 -import(kprof_call, [await_prepared/1, stop_call/1]).
 -import(kprof_flagger, [flags_clear/3, flags_start/4, walk_pid/1, walk_stop/1]).
--import(kprof_injected, [now_ms/0, purger_start/3]).
+-import(kprof_injected, [env_change/1, now_ms/0, purger_start/3]).
 -import(kprof_sentry, [host_start/5, sentry_start/5]).
 -import(kprof_text, [fn_text/1, one_tracer/0, refusal/2, refuse/2]).
 -import(kprof_tracing, [is_traced/1]).
+-import(kprof_word, [word_forget/1]).
 
 -include("kprof_oneshot.hrl").
 
 -define(START_MS, 60000).       % arming, on a node that is busy
 -define(NAMED, 5).              % functions that an error names
 -define(NAMES, 10000).          % registered names in an answer
--define(KEEP_MS, 5000).         % the application controller's answer
 -define(LAST_MS, 100).          % of the sentry's last message, this often again:
 -define(LAST_TRIES, 50).
 -define(ARM_LOOK, 8).           % patterns between two looks at the memory
@@ -253,11 +253,7 @@ take_back(Reason, Server, {_, Legacy, Armed, Applied, Word}, Host) ->
     stop_call(Applied),
     Legacy =:= no orelse clear_legacy(Server, Legacy =:= flagged, still_armed(Reason, Armed), Host),
     word_restore(still(Reason, Word)),
-    keep(fun(Opts) -> application:unset_env(kprof, Host#host.name, Opts) end).
-
-%% Keeps what is armed for stop_host/1, where no process is left to know it. A failure is ignored.
-keep(Change) ->
-    try Change([{timeout, ?KEEP_MS}]) catch _:_ -> ok end.
+    env_change(fun(Opts) -> application:unset_env(kprof, Host#host.name, Opts) end).
 
 %% finish/2 has taken back everything except flags that were inherited just then.
 still_armed({kprof, _}, _) -> [];
@@ -272,7 +268,8 @@ still(_, Word) -> Word.
 word_restore(undefined) -> ok;
 word_restore(Word) ->
     seq_trace:get_system_tracer() =:= self() andalso seq_trace:set_system_tracer(false),
-    whereis(kprof_agent) =:= undefined andalso erlang:system_flag(trace_control_word, Word).
+    whereis(kprof_agent) =:= undefined andalso erlang:system_flag(trace_control_word, Word),
+    word_forget(kprof_tracer_word).
 
 %% Called before the change is made.
 -spec tell_sentry(#profile{}) -> term().
@@ -283,7 +280,8 @@ tell_sentry(#profile{session = Session, host = #host{name = Name}} = S) ->
              end,
     Own = {S#profile.client, Legacy, S#profile.armed, S#profile.applied, S#profile.word},
     element(1, S#profile.sentry) ! {own, Own},
-    keep(fun(Opts) -> application:set_env(kprof, Name, {self(), Own}, Opts) end).
+    %% For stop_host/1, where no process is left to know it.
+    env_change(fun(Opts) -> application:set_env(kprof, Name, {self(), Own}, Opts) end).
 
 %% Replaces a sentry that was killed.
 -spec new_sentry(#profile{}) -> #profile{}.

@@ -9,12 +9,15 @@
 %% begin, so the age of a token is the difference of two numbers.
 -module(kprof_word).
 
--export([word_found/0, word_number/0, word_begin/1, word_advance/1, word_label/1]).
+-export([word_found/0, word_keep/2, word_forget/1, word_number/0, word_begin/1, word_advance/1,
+         word_label/1]).
 -export_type([clock/0]).
 
--import(kprof_injected, [now_ms/0]).
+-import(kprof_injected, [env_change/1, now_ms/0]).
 
 -include("kprof_label.hrl").
+
+-define(KEPT, [kprof_agent_word, kprof_tracer_word]).
 
 -define(HZ, (1 bsl 19)).        % as in include/kprofd/label.h
 -define(FREE, (1 bsl 31)).
@@ -30,15 +33,30 @@
 }).
 -opaque clock() :: #clock{}.
 
-%% For whoever restores it.
+%% What it was before any module of kprof used it, for whoever restores it. A kprofd may attach
+%% while a kprof trace ends, or the other way round: then the word is the other's, who has kept what
+%% it was. Called by the agent before it takes its name: a tracer that ends then has either kept it
+%% still, or seen no agent and put it back.
 -spec word_found() -> non_neg_integer().
 word_found() ->
-    erlang:system_info(trace_control_word).
+    case [Word || Key <- ?KEPT, {ok, Word} <- [application:get_env(kprof, Key)]] of
+        [Word | _] -> Word;
+        [] -> erlang:system_info(trace_control_word)
+    end.
+
+%% Before it is changed; and when it is restored, or is another's.
+-spec word_keep(kprof_agent_word | kprof_tracer_word, non_neg_integer()) -> term().
+word_keep(Key, Word) ->
+    env_change(fun(Opts) -> application:set_env(kprof, Key, Word, Opts) end).
+
+-spec word_forget(kprof_agent_word | kprof_tracer_word) -> term().
+word_forget(Key) ->
+    env_change(fun(Opts) -> application:unset_env(kprof, Key, Opts) end).
 
 %% What it shows, whoever has that.
 -spec word_number() -> non_neg_integer().
 word_number() ->
-    word_found() band ?MASK.
+    erlang:system_info(trace_control_word) band ?MASK.
 
 -spec word_begin(non_neg_integer()) -> clock().
 word_begin(Word) ->

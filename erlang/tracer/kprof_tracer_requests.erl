@@ -15,7 +15,8 @@
 -import(kprof_tracer_limits, [entry_arm/1, is_kprofds/1, is_unwanted/2, is_wanted/2, named/3,
          numbered_by/2]).
 -import(kprof_tracer_owner, [works_for/3]).
--import(kprof_word, [word_advance/1, word_begin/1, word_found/0, word_label/1]).
+-import(kprof_word, [word_advance/1, word_begin/1, word_found/0, word_keep/2,
+                     word_label/1]).
 
 -include("kprof_tracer.hrl").
 
@@ -33,6 +34,7 @@ numbered(S0) ->
     Found = word_found(),
     S = S0#state{profile = S0#state.profile#profile{word = Found}},
     tell_sentry(S#state.profile),
+    word_keep(kprof_tracer_word, Found),
     take_system_tracer(),
     #state{requests = R} = S,
     S#state{requests = R#requests{messages = is_system_tracer()}, clock = word_begin(Found)}.

@@ -99,3 +99,14 @@ moved(Clock, N) ->
 
 seen() ->
     receive {trace, _, call, _, X} -> [X | seen()] after 0 -> [] end.
+
+%% Whoever comes while another of ours has the word finds what there was before both.
+found_before_both_test() ->
+    [begin
+         set(17),
+         kprof_word:word_keep(Key, kprof_word:word_found()),
+         kprof_word:word_begin(17),
+         ?assertEqual(17, kprof_word:word_found()),
+         kprof_word:word_forget(Key),
+         ?assertEqual(is(), kprof_word:word_found())
+     end || Key <- [kprof_agent_word, kprof_tracer_word]].

@@ -25,6 +25,7 @@ tests() ->
      {"too many events", 90, fun limited/1},
      {"kprof pause, before it and meanwhile", 120, fun paused/1},
      {"a request that crosses two nodes", 120, fun crossing/1},
+     {"a kprofd that attaches while kprof trace ends restores what there was before both", 120, fun word/1},
      {"kill -9 of kprof, of kprofd, and an end meanwhile", 180, fun killed/1}].
 
 target(T) ->
@@ -192,6 +193,8 @@ paused(T) ->
     asks(Target),
     it:assembled(P, 3),
     {ok, _} = it:control(P, "pause"),
+    it:until("it is paused, and no request is open", 60000,
+             fun() -> it:agent_state(Target) =:= paused andalso it:said(P, "assembled, ([0-9]+) in flight") =:= 0 end),
     N = it:said(P, "([0-9]+) assembled"),
     Text = over(P, trace(P, "for=30s text=creation")),
     says(Text, "\"begun\":1,\"ended\":1"),
@@ -288,6 +291,28 @@ killed(T) ->
     Q = kprofd(T, Target),
     tracing(Q, trace(Q, "for=50s text=kind nobody")),
     it:kill(Q),
+    it:audit(Target, Before).
+
+word(T) ->
+    Target = target(T),
+    case it:otp(Target) < 27 of
+        true -> {skipped, "a process has one tracer there"};
+        false -> word(T, Target)
+    end.
+
+word(T, Target) ->
+    it:call(Target, erlang, system_flag, [trace_control_word, 123456789]),
+    Before = it:settled(Target),
+    asks(Target),
+    Conf = it:write(T, "kinds.conf", ?TIERS),
+    Trace = it_kprof:background(T, Target, "trace", ["-tiers", Conf, "-identity", "kind nobody", "-for", "60s", "it_counted"]),
+    it:until("it has the word", fun() -> it:call(Target, erlang, system_info, [trace_control_word]) bsr 31 =:= 1 end),
+    P = kprofd(T, Target),
+    it_kprof:interrupt(Trace),
+    it:until("no tracer is left", fun() -> not it:call(Target, erlang, module_loaded, [kprof_tracer]) end),
+    it:assembles(P, 3),
+    asks_no_more(Target),
+    it:terminate(P),
     it:audit(Target, Before).
 
 tracing(P, Id) ->
