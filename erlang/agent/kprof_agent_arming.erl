@@ -3,7 +3,7 @@
 -module(kprof_agent_arming).
 
 -export([use_plan/3, items/1, rearm/1, wait/1, ready/1, open/1, close/3, watch_entries/1, is_watching/1,
-         disarm_wholly/2, breathe/1, answer_lease/1, by_kind/1, set_patterns/2, disarm/2, is_resting/1, relieve/1, respec/3,
+         disarm_wholly/2, flags_rest/1, breathe/1, answer_lease/1, by_kind/1, set_patterns/2, disarm/2, is_resting/1, relieve/1, respec/3,
          respec_tiers/2, change_plan/3, entries/1, reply_to_change/2, entry_calls/1,
          read_counters/1, counters_now/1, unarmed/1, count_entries/2, tracer/1, foreign_tracing/1, taken/2, is_others_now/2, pattern/3,
          pattern/4, set_counter/3, is_watched/2, counter/2, traced/2]).
@@ -174,12 +174,18 @@ wait(S) -> {ok, S#state{state = waiting}}.
 %% For the next slice (waiting), or until it is resumed. Flags of many processes take longer than
 %% they cost while they stand.
 -spec disarm_wholly(waiting | paused, #state{}) -> #state{}.
-disarm_wholly(State, S0) ->
-    S = disarm(State, S0),
+disarm_wholly(State, S) ->
+    flags_rest(disarm(State, S)).
+
+%% Called at each tick, too: a kprof that counted by the flags may have ended meanwhile.
+-spec flags_rest(#state{}) -> #state{}.
+flags_rest(#state{state = State, process_flags = #process_flags{set = [_ | _]}} = S)
+  when State =:= waiting; State =:= paused ->
     case erlang:system_info(process_count) =< ?FEW_PROCESSES andalso not flags_lent(S) of
         true -> flags_drop(S);
         false -> S
-    end.
+    end;
+flags_rest(S) -> S.
 
 to_arm(Items) -> [I || I <- Items, not I#item.gone].
 
@@ -305,9 +311,9 @@ clear_legacy(Tiers, Entries, S0) ->
 %% On a busy node a pattern takes as long as some hundred processes. kprof_counters must not
 %% notice a pause.
 takes_flags_first(#state{process_flags = #process_flags{set = []}}) -> false;
-takes_flags_first(#state{plan = Plan, state = State, leaving = Leaving}) ->
+takes_flags_first(#state{plan = Plan, state = State, leaving = Leaving} = S) ->
     N = length(lists:usort([M || #item{mfa = {M, _, _}} <- Plan])),
-    (Leaving orelse is_tuple(State)) andalso
+    (Leaving orelse is_tuple(State) andalso not flags_lent(S)) andalso
         N > ?FEW_MODULES andalso N * 500 > erlang:system_info(process_count).
 
 %% Takes the flags of all processes that let us; drops events meanwhile.

@@ -137,7 +137,12 @@ other_tracers(true, Tracer) ->
                            _ -> skip
                        end
                end);
-other_tracers(false, _) -> collected_by_others(kprofd).
+other_tracers(false, _) ->
+    case whereis(kprof_tracer) of
+        undefined -> collected_by_others(kprofd);
+        %% Its match specs give the flag to processes at any time.
+        Pid -> {1, [{Pid, kprof_tracer}]}
+    end.
 
 monitor_stop(#state{sched_gc = #sched_gc{monitor = none} = G} = S) ->
     S#state{sched_gc = G#sched_gc{alone = true}};

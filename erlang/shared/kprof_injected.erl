@@ -2,8 +2,8 @@
 %% the processes that it starts, its trace session, and how it goes.
 -module(kprof_injected).
 
--export([kprofs/0, is_connected/1, disabled/0, configured/1, env_change/1, purger_start/3,
-         spawn_labelled/3, spawn_monitored/3, process_label/2, dictionary/2, process_began/2, hide/0, now_ms/0,
+-export([kprofs/0, is_connected/1, disabled/0, configured/1, kept/1, kept_set/2, kept_drop/1,
+         purger_start/3, spawn_labelled/3, spawn_monitored/3, process_label/2, dictionary/2, process_began/2, hide/0, now_ms/0,
          now_ns/0, fell/1, may_again/1, functions/1, name/1, pair_names/1]).
 -export_type([falls/0]).
 
@@ -40,8 +40,8 @@ configured(Key) ->
     end.
 
 %% The configuration file's setting of an application shows once the application is loaded,
-%% and there need not be one called kprof. Unloading it drops what the other modules of kprof
-%% keep in its environment, so that is put back.
+%% and there need not be one called kprof. Unloading it drops what the operator has set in its
+%% environment, so that is put back.
 configured_by_file(Key) ->
     Kept = application:get_all_env(kprof),
     Loaded = application:load({application, kprof, [{vsn, "0"}]}),
@@ -50,11 +50,20 @@ configured_by_file(Key) ->
     [application:set_env(kprof, K, V) || {K, V} <- Kept, Loaded =:= ok],
     Value.
 
-%% Keeps something in kprof's environment, or drops it: by Change, with options of
-%% application:set_env/4. The application controller may not answer; a failure is ignored.
--spec env_change(fun((list()) -> term())) -> term().
-env_change(Change) ->
-    try Change([{timeout, ?KEEP_MS}]) catch _:_ -> ok end.
+%% What other modules of kprof may have to know, even if no process is left to ask. It is in the
+%% environment of an application that nobody loads or unloads. The application controller may not
+%% answer; a failure is ignored.
+-spec kept(atom()) -> {ok, term()} | undefined.
+kept(Key) ->
+    application:get_env(kprof_kept, Key).
+
+-spec kept_set(atom(), term()) -> term().
+kept_set(Key, Value) ->
+    try application:set_env(kprof_kept, Key, Value, [{timeout, ?KEEP_MS}]) catch _:_ -> ok end.
+
+-spec kept_drop(atom()) -> term().
+kept_drop(Key) ->
+    try application:unset_env(kprof_kept, Key, [{timeout, ?KEEP_MS}]) catch _:_ -> ok end.
 
 %% Has Modules purged when the processes Pids have ended, unless a process is registered as Name
 %% by then. The purger runs outside these modules, or the purge would kill it: the text is

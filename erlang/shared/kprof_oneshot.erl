@@ -9,7 +9,7 @@
 
 -import(kprof_call, [await_prepared/1, stop_call/1]).
 -import(kprof_flagger, [flags_clear/3, flags_start/4, walk_pid/1, walk_stop/1]).
--import(kprof_injected, [env_change/1, now_ms/0, purger_start/3]).
+-import(kprof_injected, [kept/1, kept_drop/1, kept_set/2, now_ms/0, purger_start/3]).
 -import(kprof_sentry, [host_start/5, sentry_start/5]).
 -import(kprof_text, [fn_text/1, one_tracer/0, refusal/2, refuse/2]).
 -import(kprof_tracing, [is_traced/1]).
@@ -51,7 +51,7 @@ start_refused(timeout, _) ->
 %% For an operator: ends it. If both of its processes were killed, takes back what they have left.
 -spec stop_host(#host{}) -> ok | not_attached.
 stop_host(#host{name = Name, loaded = Loaded} = Host) ->
-    case {whereis(Name), application:get_env(kprof, Name)} of
+    case {whereis(Name), kept(Name)} of
         {undefined, undefined} -> not_attached;
         {undefined, {ok, {Server, Own}}} ->
             take_back(killed, Server, Own, Host),
@@ -253,7 +253,7 @@ take_back(Reason, Server, {_, Legacy, Armed, Applied, Word}, Host) ->
     stop_call(Applied),
     Legacy =:= no orelse clear_legacy(Server, Legacy =:= flagged, still_armed(Reason, Armed), Host),
     word_restore(still(Reason, Word)),
-    env_change(fun(Opts) -> application:unset_env(kprof, Host#host.name, Opts) end).
+    kept_drop(Host#host.name).
 
 %% finish/2 has taken back everything except flags that were inherited just then.
 still_armed({kprof, _}, _) -> [];
@@ -281,7 +281,7 @@ tell_sentry(#profile{session = Session, host = #host{name = Name}} = S) ->
     Own = {S#profile.client, Legacy, S#profile.armed, S#profile.applied, S#profile.word},
     element(1, S#profile.sentry) ! {own, Own},
     %% For stop_host/1, where no process is left to know it.
-    env_change(fun(Opts) -> application:set_env(kprof, Name, {self(), Own}, Opts) end).
+    kept_set(Name, {self(), Own}).
 
 %% Replaces a sentry that was killed.
 -spec new_sentry(#profile{}) -> #profile{}.

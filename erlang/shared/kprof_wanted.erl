@@ -262,6 +262,9 @@ ask(Sup, What) ->
 -spec foreign(kprof_flagger:session(), unflagged | all | existing | new | [pid()]) ->
           #{pid() => boolean()}.
 foreign(legacy, Chosen) when Chosen =/= unflagged ->
+    has_slices() andalso
+        refuse("a kprofd traces slices of time there, in which a process would be lost to it (~ts)",
+               [one_tracer()]),
     {tracer, New} = erlang:trace_info(new_processes, tracer),
     is_list(Chosen) orelse Chosen =:= existing orelse New =:= [] orelse
         refuse("new processes are traced by ~tw there (~ts; kprof count without"
@@ -273,6 +276,14 @@ foreign(legacy, Chosen) when Chosen =/= unflagged ->
         refuse("another tool traces ~ts (~ts)", [name_text(hd(Both)), one_tracer()]),
     Traced;
 foreign(_, _) -> #{}.
+
+%% Between two slices a kprofd's agent has no process.
+has_slices() ->
+    is_pid(whereis(kprof_agent)) andalso
+        case try kprof_agent:status() catch error:undef -> not_attached end of
+            #{state := State} -> State =:= waiting;
+            _ -> false
+        end.
 
 %% #{Process => does its tracer get calls?}, without the processes of one tracer.
 -spec traced_by_others(kprof_flagger:tracer() | none) -> #{pid() => boolean()}.

@@ -13,7 +13,7 @@
          word_label/1]).
 -export_type([clock/0]).
 
--import(kprof_injected, [env_change/1, now_ms/0]).
+-import(kprof_injected, [kept/1, kept_drop/1, kept_set/2, now_ms/0]).
 
 -include("kprof_label.hrl").
 
@@ -39,19 +39,30 @@
 %% still, or seen no agent and put it back.
 -spec word_found() -> non_neg_integer().
 word_found() ->
-    case [Word || Key <- ?KEPT, {ok, Word} <- [application:get_env(kprof, Key)]] of
+    case word_kept() of
+        none ->
+            Now = erlang:system_info(trace_control_word),
+            case word_kept() of         % the other may have taken it just now
+                none -> Now;
+                Word -> Word
+            end;
+        Word -> Word
+    end.
+
+word_kept() ->
+    case [Word || Key <- ?KEPT, {ok, Word} <- [kept(Key)]] of
         [Word | _] -> Word;
-        [] -> erlang:system_info(trace_control_word)
+        [] -> none
     end.
 
 %% Before it is changed; and when it is restored, or is another's.
 -spec word_keep(kprof_agent_word | kprof_tracer_word, non_neg_integer()) -> term().
 word_keep(Key, Word) ->
-    env_change(fun(Opts) -> application:set_env(kprof, Key, Word, Opts) end).
+    kept_set(Key, Word).
 
 -spec word_forget(kprof_agent_word | kprof_tracer_word) -> term().
 word_forget(Key) ->
-    env_change(fun(Opts) -> application:unset_env(kprof, Key, Opts) end).
+    kept_drop(Key).
 
 %% What it shows, whoever has that.
 -spec word_number() -> non_neg_integer().

@@ -84,9 +84,10 @@ unarm(#state{probe = Probe} = S) ->
     kprof_oneshot:clear(S#state.profile),
     unarmed(session_create(kprof_tracer, tracer_of(Probe)), S).
 
-unarmed(Session, #state{profile = Profile} = S) ->
-    S#state{profile = Profile#profile{session = Session, armed = [], walk = cleared},
-            delivered = trace_delivered(Session)}.
+unarmed(Session, #state{profile = Profile0} = S) ->
+    Profile = Profile0#profile{session = Session, armed = [], walk = cleared},
+    tell_sentry(Profile),
+    S#state{profile = Profile, delivered = trace_delivered(Session)}.
 
 %% A walk, and taking patterns, last long where many processes want to run, and our queue grows by
 %% a million events a second meanwhile. The process of an event in the queue has run Erlang code

@@ -12,9 +12,10 @@
 %% anything set there: the agent counts calls of entries also while it is paused.)
 -module(kprof_tracer_limits).
 
--export([entry/1, with_entry/2, entry_arm/1, named_arm/2, identified/3, answered/3, named/3,
-         is_asked/1, is_wanted/2, is_unwanted/2, is_kprofds/1, numbered_by/2, entered/7, hold/3, held_look/1,
-         held_no_more/2, is_held/2, shown/3, released_all/1]).
+-export([entry/1, is_attached/0, unattached/0, with_entry/2, entry_arm/1, named_arm/2,
+         identified/3, answered/3, named/3, is_asked/1, is_wanted/2, is_unwanted/2, is_kprofds/1,
+         numbered_by/2, entered/7, hold/3, held_look/1, held_no_more/2, is_held/2, shown/3,
+         released_all/1]).
 
 -import(kprof_text, [refuse/2]).
 -import(kprof_tracer_events, [in_request/3]).
@@ -55,13 +56,19 @@ entry(#{entry := Entry, attached := Attached, marks := Marks, inside := Inside, 
 
 %% One of several nodes may have no entry.
 own_entries(Entry, Others) ->
+    unattached(),
+    marked(Entry, case map_size(Others) of 0 -> needed; _ -> some end).
+
+-spec unattached() -> ok.
+unattached() ->
     is_attached() andalso
         refuse("a kprofd is attached there, whose requests these would be (~ts)",
                [instead(otp())]),
-    marked(Entry, case map_size(Others) of 0 -> needed; _ -> some end).
+    ok.
 
 %% An agent that leaves answers nobody, and goes. Its kprofd may have ended: it waits for what was
 %% armed to be taken back, not for flags and the process.
+-spec is_attached() -> boolean().
 is_attached() ->
     is_pid(whereis(kprof_agent)) andalso
         try kprof_agent:status() =/= not_attached

@@ -11,12 +11,13 @@
 -import(kprof_oneshot, [tell_sentry/1]).
 -import(kprof_text, [refuse/2]).
 -import(kprof_tracer_early, [early_over/2, is_ours/2]).
+-import(kprof_tracer_end, [disarm/2]).
 -import(kprof_tracer_events, [pass_over/2]).
--import(kprof_tracer_limits, [entry_arm/1, is_kprofds/1, is_unwanted/2, is_wanted/2, named/3,
-         numbered_by/2]).
+-import(kprof_tracer_limits, [entry_arm/1, is_attached/0, is_kprofds/1, is_unwanted/2, is_wanted/2,
+         named/3, numbered_by/2, unattached/0]).
 -import(kprof_tracer_owner, [works_for/3]).
 -import(kprof_word, [word_advance/1, word_begin/1, word_found/0, word_keep/2,
-                     word_label/1]).
+         word_label/1, word_number/0]).
 
 -include("kprof_tracer.hrl").
 
@@ -27,25 +28,33 @@
 
 -define(EPOCHS, (1 bsl (?KIND_BITS - ?WORD_BITS) - 1)).
 
-%% From here on the trace control word is ours: the sentry is told its value before it changes.
+%% From here on the trace control word is ours: the sentry is told its value before it changes. A
+%% kprofd may have attached since that was looked at.
 numbered(#state{requests = undefined} = S0) -> S0;
 numbered(#state{requests = #requests{attached = true}} = S0) -> S0;
 numbered(S0) ->
+    unattached(),
     Found = word_found(),
     S = S0#state{profile = S0#state.profile#profile{word = Found}},
     tell_sentry(S#state.profile),
     word_keep(kprof_tracer_word, Found),
     take_system_tracer(),
     #state{requests = R} = S,
-    S#state{requests = R#requests{messages = is_system_tracer()}, clock = word_begin(Found)}.
+    S#state{requests = R#requests{messages = is_system_tracer()}, clock = word_begin(word_number())}.
 
-%% A kprofd that has attached meanwhile keeps the word.
-word_tick(#state{clock = Clock} = S) when Clock =/= undefined ->
-    case whereis(kprof_agent) of
-        undefined -> S#state{clock = word_advance(Clock)};
-        _ -> S
-    end;
-word_tick(S) -> S.
+%% A kprofd that has attached meanwhile keeps the word, and its entries take the tokens that ours
+%% give, as ours take those that they give.
+word_tick(#state{clock = undefined} = S) -> S;
+word_tick(#state{clock = Clock, stage = Stage} = S) ->
+    case is_pid(whereis(kprof_agent)) of
+        false -> S#state{clock = word_advance(Clock)};
+        true when Stage =:= tracing ->
+            case is_attached() of
+                true -> disarm({returned, <<"a kprofd has attached there, which marks requests">>}, S);
+                false -> S
+            end;
+        true -> S
+    end.
 
 %% A call of an entry clears the token and sets one with a label of its own: our epoch, and a
 %% number from the trace control word. Parts of the tuple are

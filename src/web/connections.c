@@ -62,7 +62,8 @@ format_address(evutil_socket_t fd, char *at)
 
 /*
  * Parses "127.0.0.1:4711" or "[::1]:0"; a port alone, and localhost, mean
- * 127.0.0.1.  Returns the length, or 0 for any other text.
+ * 127.0.0.1.  Brackets may be there in any case, for who does not know which address it
+ * will be.  Returns the length, or 0 for any other text.
  */
 static socklen_t
 parse_address(const char *addr, struct sockaddr_storage *ss)
@@ -87,10 +88,12 @@ parse_address(const char *addr, struct sockaddr_storage *ss)
 		snprintf(name, sizeof(name), "127.0.0.1");
 	if (name[0] == '[' && name[n - 1] == ']') {
 		name[n - 1] = '\0';
+		memmove(name, name + 1, n - 1);
 		in6->sin6_family = AF_INET6;
 		in6->sin6_port = htons((uint16_t)port);
-		return inet_pton(AF_INET6, name + 1, &in6->sin6_addr) == 1 ?
-		    sizeof(*in6) : 0;
+		if (inet_pton(AF_INET6, name, &in6->sin6_addr) == 1)
+			return sizeof(*in6);
+		memset(ss, 0, sizeof(*ss));
 	}
 	in->sin_family = AF_INET;
 	in->sin_port = htons((uint16_t)port);

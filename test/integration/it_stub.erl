@@ -70,7 +70,7 @@ snapshot() ->
       control_word => erlang:system_info(trace_control_word),
       ets => length([T || T <- ets:all(), is_of_node(ets:info(T, name))]),
       persistent_terms => maps:get(count, persistent_term:info()),
-      environment => [lists:sort(application:get_all_env(A)) || A <- [kernel, stdlib, kprof]],
+      environment => [lists:sort(application:get_all_env(A)) || A <- [kernel, stdlib, kprof, kprof_kept]],
       logger => {logger:get_primary_config(), logger:get_handler_ids()},
       nodes => nodes(connected)}.
 

@@ -25,7 +25,7 @@ tests() ->
      {"too many events", 90, fun limited/1},
      {"kprof pause, before it and meanwhile", 120, fun paused/1},
      {"a request that crosses two nodes", 120, fun crossing/1},
-     {"a kprofd that attaches while kprof trace ends restores what there was before both", 120, fun word/1},
+     {"a kprofd that attaches ends kprof trace, and restores what there was before both", 120, fun word/1},
      {"kill -9 of kprof, of kprofd, and an end meanwhile", 180, fun killed/1}].
 
 target(T) ->
@@ -308,7 +308,8 @@ word(T, Target) ->
     Trace = it_kprof:background(T, Target, "trace", ["-tiers", Conf, "-identity", "kind nobody", "-for", "60s", "it_counted"]),
     it:until("it has the word", fun() -> it:call(Target, erlang, system_info, [trace_control_word]) bsr 31 =:= 1 end),
     P = kprofd(T, Target),
-    it_kprof:interrupt(Trace),
+    {1, _, Errors} = ends(Trace),
+    says(Errors, "a kprofd has attached there, which marks requests"),
     it:until("no tracer is left", fun() -> not it:call(Target, erlang, module_loaded, [kprof_tracer]) end),
     it:assembles(P, 3),
     asks_no_more(Target),

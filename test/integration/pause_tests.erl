@@ -20,7 +20,8 @@ tests() ->
      {"a pause takes the flags", 60, fun paused/1},
      {"a reload gives and takes the flags", 60, fun reloaded/1},
      {"kill -9 of kprofd, of the agent", 120, fun killed/1},
-     {"another tracer's processes are left alone", 60, fun others/1}].
+     {"another tracer's processes are left alone", 60, fun others/1},
+     {"kprof trace gives the flag at any time, also where no process has it", 60, fun traced/1}].
 
 target(T) ->
     Target = it:target(T, #{kind => plain}),
@@ -251,6 +252,32 @@ again(Target, Theirs) ->
                              end),
     [it:equal("theirs", Theirs, it:call(Target, it_pauser, somebody, [])) || _ <- lists:seq(1, 20)],
     it:call(Target, it_pauser, forget_somebody, []).
+
+traced(T) ->
+    Target = target(T),
+    case it:otp(Target) < 27 of
+        true -> {skipped, "it is refused there"};
+        false -> traced(T, Target)
+    end.
+
+traced(T, Target) ->
+    it_kprof:load(Target),
+    Trace = it_kprof:background(T, Target, "trace", ["-entry", "it_counted:handle/2", "-requests", "1", "-for", "60s", "it_counted"]),
+    it:until("it waits for a request", fun() -> it:call(Target, erlang, system_info, [trace_control_word]) bsr 31 =:= 1 end),
+    %% It would end, since there is a kprofd.
+    it:do(Target, fun() -> spawn(fun() ->
+                                         true = erlang:suspend_process(whereis(kprof_tracer)),
+                                         register(it_holds, self()),
+                                         receive go -> ok end
+                                 end), ok end),
+    it:until("it is held", fun() -> is_pid(it:call(Target, erlang, whereis, [it_holds])) end),
+    P = kprofd(T, Target, both(Target)),
+    flagged(Target, [running]),
+    it:saw(P, "garbage collection is not measured while other tools trace"),
+    it:do(Target, fun() -> it_holds ! go, ok end),
+    _ = it_kprof:ends(Trace),
+    flagged(Target),
+    it:terminate(P).
 
 %% What would endanger the node is not done unless that is insisted on.
 unforced(T) ->

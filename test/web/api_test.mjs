@@ -598,6 +598,9 @@ async function users() {
 	same("another user may read", as(65534, "nodes", "GET"), "200");
 	same("and not pause", as(65534, "pause", "POST"), "403");
 	same("as we may (and there is no kprofd)", as(0, "pause", "POST"), "503");
+	const four = await start(join(build, "kprof"), ["web", "-db", db, "-http", "[127.0.0.1]:0"], /http:\S+\n/);
+
+	check("brackets may be there in any case", /http:..127.0.0.1:\d+/.test(four.text), four.text);
 	if (!Object.values(networkInterfaces()).flat().some((a) => a.address === "::1"))
 		return;
 	const six = await start(join(build, "kprof"), ["web", "-db", db, "-http", "[::1]:0"], /http:\S+\n/);
