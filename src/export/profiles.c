@@ -50,8 +50,9 @@ profiles_init(struct profiles *p, bool otlp, const struct otlp_about *about,
 	/* one that has just ended began so long ago */
 	if (p->behind < 2 * unit)
 		p->behind = 2 * unit;
-	if (retain->n > 0 && p->behind > retain->step[0].age)
-		p->behind = retain->step[0].age;
+	/* windows are joined to longer ones when the last of these is so old */
+	if (retain->n > 0 && p->behind > retain->step[0].age + p->whole)
+		p->behind = retain->step[0].age + p->whole;
 }
 
 void
@@ -192,21 +193,6 @@ node_of(struct profiles *p, const char *node, kp_wall_ns since)
 	return &p->v[p->n++];
 }
 
-/* Those that have no windows of late may come back as others. */
-static void
-forget_gone(struct profiles *p)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < p->n; i++) {
-		if (p->v[i].there)
-			p->v[n++] = p->v[i];
-		else
-			free(p->v[i].node);
-	}
-	p->n = n;
-}
-
 static kp_dur_ns
 covered(struct kp_query *q, const struct kp_query_range *r)
 {
@@ -253,6 +239,48 @@ give_up(struct kp_query *q, struct sent_node *of, kp_wall_ns until, kp_dur_ns *l
 	*lost = sat_add(*lost, covered(q, &r));
 	of->sent = until;
 	of->unread = 0;
+}
+
+/*
+ * Finds the nodes that have windows of late.  Those without may come back as others, and
+ * what they have left is given up.
+ */
+static enum kp_err
+find_nodes(struct profiles *p, struct kp_query *q, kp_wall_ns now, kp_dur_ns *lost)
+{
+	/* somewhat longer: what is given up is counted */
+	struct kp_query_range r = { .since = now - p->behind - ONE_AT_LEAST, .until = now,
+		.exact = true };
+	struct kp_query_nodes nodes;
+	struct sent_node *of;
+	enum kp_err err;
+	size_t n = 0;
+
+	if (p->since > now)
+		p->since = now;
+	if (r.since < p->since)
+		r.since = p->since;
+	err = kp_query_nodes(q, &r, &nodes);
+	if (err != KP_OK)
+		return err;
+	for (size_t i = 0; i < p->n; i++)
+		p->v[i].there = false;
+	for (size_t i = 0; i < nodes.n; i++) {
+		of = node_of(p, nodes.v[i], r.since);
+		if (of != NULL)
+			of->there = true;
+	}
+	kp_query_nodes_free(&nodes);
+	for (size_t i = 0; i < p->n; i++) {
+		if (p->v[i].there) {
+			p->v[n++] = p->v[i];
+			continue;
+		}
+		give_up(q, &p->v[i], now, lost);
+		free(p->v[i].node);
+	}
+	p->n = n;
+	return KP_OK;
 }
 
 /* Reads the next stacks of the node, past windows without any; NULL: there are none. */
@@ -313,35 +341,18 @@ size_t
 profiles_put(struct kp_buf *b, struct kp_query *q, struct profiles *p,
     kp_wall_ns now, kp_dur_ns *lost)
 {
-	/* somewhat longer: what is given up is counted */
-	struct kp_query_range r = { .since = now - p->behind - ONE_AT_LEAST, .until = now,
-		.exact = true };
-	struct kp_query_nodes nodes;
 	struct sent_node *of;
 	enum kp_err err;
 	size_t put = 0;
 	struct json j;
 
-	if (p->since > now)
-		p->since = now;
-	if (r.since < p->since)
-		r.since = p->since;
 	kp_query_hold(q);
-	if (kp_query_nodes(q, &r, &nodes) != KP_OK) {
+	if (find_nodes(p, q, now, lost) != KP_OK) {
 		kp_query_release(q);
 		return 0;
 	}
-	for (size_t i = 0; i < p->n; i++) {
-		p->v[i].there = false;
+	for (size_t i = 0; i < p->n; i++)
 		p->v[i].end = 0;
-	}
-	for (size_t i = 0; i < nodes.n; i++) {
-		of = node_of(p, nodes.v[i], r.since);
-		if (of != NULL)
-			of->there = true;
-	}
-	kp_query_nodes_free(&nodes);
-	forget_gone(p);
 	j.b = b;
 	if (!p->otlp) {
 		json_open(&j, b);
@@ -372,18 +383,33 @@ profiles_sent(struct profiles *p)
 	}
 }
 
+bool
+profiles_stale(const struct profiles *p, kp_wall_ns now)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->v[i].end > 0 && p->v[i].sent < now - p->behind)
+			return true;
+	return false;
+}
+
 kp_dur_ns
-profiles_left(struct kp_query *q, const struct profiles *p, kp_wall_ns now)
+profiles_left(struct kp_query *q, struct profiles *p, kp_wall_ns now, kp_dur_ns *lost)
 {
 	struct kp_query_sum cover;
 	kp_dur_ns left = 0;
 
-	for (size_t i = 0; i < p->n; i++) {
+	kp_query_hold(q);
+	if (find_nodes(p, q, now, lost) != KP_OK)
+		left = -1;
+	for (size_t i = 0; i < p->n && left >= 0; i++) {
 		if (kp_query_cover(q, &(struct kp_query_range){ .since = p->v[i].sent,
-		    .until = now, .node = p->v[i].node, .exact = true }, &cover) != KP_OK)
-			return -1;
+		    .until = now, .node = p->v[i].node, .exact = true }, &cover) != KP_OK) {
+			left = -1;
+			break;
+		}
 		left = sat_add(left, cover.covered);
 		kp_query_sum_free(&cover);
 	}
+	kp_query_release(q);
 	return left;
 }

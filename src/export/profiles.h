@@ -53,7 +53,13 @@ void profiles_free(struct profiles *p);
 size_t profiles_put(struct kp_buf *b, struct kp_query *q, struct profiles *p,
     kp_wall_ns now, kp_dur_ns *lost);
 void profiles_sent(struct profiles *p);
-/* How long the windows are that were not sent; -1: they cannot be read. */
-kp_dur_ns profiles_left(struct kp_query *q, const struct profiles *p, kp_wall_ns now);
+/* Are some windows of what was written last to be given up by now? */
+bool profiles_stale(const struct profiles *p, kp_wall_ns now);
+/*
+ * How long the windows are that were not sent; -1: they cannot be read.  Call it now and
+ * then while profiles_put() is not called: nodes may come and go meanwhile.  *lost as there.
+ */
+kp_dur_ns profiles_left(struct kp_query *q, struct profiles *p, kp_wall_ns now,
+    kp_dur_ns *lost);
 
 #endif

@@ -210,11 +210,12 @@ static bool
 put_profiles(struct push *x, struct kp_query *q)
 {
 	kp_wall_ns now = kp_wall_now();
-	kp_dur_ns lost = 0;
+	kp_dur_ns lost = 0, left;
 
 	x->batch = (struct batch){ .kind = PUSH_PROFILES };
 	x->batch.n = profiles_put(&x->body, q, &x->profiles, now, &lost);
-	note_behind(x, seconds(lost), seconds(profiles_left(q, &x->profiles, now)));
+	left = profiles_left(q, &x->profiles, now, &lost);
+	note_behind(x, seconds(lost), seconds(left));
 	return x->batch.n > 0;
 }
 
@@ -255,11 +256,12 @@ make_metrics(struct push *x)
 	return made;
 }
 
-/* Slow requests that have not been sent, or seconds of windows; -1: not known. */
+/* Notes slow requests that have not been sent, or seconds of windows; -1: not known. */
 static int64_t
 count_waiting(struct push *x)
 {
 	int64_t id, newest = 0, waiting = -1;
+	kp_dur_ns lost = 0;
 	struct kp_query *q;
 	char *why;
 	size_t n;
@@ -270,10 +272,11 @@ count_waiting(struct push *x)
 	}
 	kp_query_limit(q, QUERY_MAX, QUERY_MAX, NULL);
 	if (x->o.to != PUSH_OTLP)
-		waiting = seconds(profiles_left(q, &x->profiles, kp_wall_now()));
+		waiting = seconds(profiles_left(q, &x->profiles, kp_wall_now(), &lost));
 	else if (kp_request_tail_next(q, &x->tail, &id, 1, &n, &newest) == KP_OK)
 		waiting = newest - x->tail.request;
 	kp_query_close(q);
+	note_behind(x, seconds(lost), waiting);
 	return waiting;
 }
 
@@ -282,7 +285,7 @@ count_waiting(struct push *x)
 static bool
 is_later(enum push_to to, int status)
 {
-	if (to != PUSH_OTLP && (status == 408 || status == 409 || status >= 500))
+	if (to == PUSH_PYROSCOPE && (status == 408 || status == 409 || status >= 500))
 		return true;
 	return status == 0 || status == 429 || status == 502 ||
 	    status == 503 || status == 504;
@@ -355,7 +358,7 @@ on_answer(struct push *x, const struct http_post_answer *a)
 	/* a profile that was taken after all would be counted twice with others beside it */
 	x->again = later && x->batch.kind == PUSH_PROFILES;
 	if (x->again)
-		note_behind(x, 0, count_waiting(x));
+		count_waiting(x);
 	if (later) {
 		wait = kp_backoff_next(&x->backoff, now);
 		x->turn += asked > wait ? asked : wait;
@@ -380,7 +383,8 @@ send_next(struct push *x)
 
 	x->metrics_first = !x->metrics_first;
 	if (x->o.to != PUSH_OTLP)
-		x->sending = x->again || make_read(x, put_profiles);
+		x->sending = (x->again && !profiles_stale(&x->profiles, kp_wall_now())) ||
+		    make_read(x, put_profiles);
 	else if (x->metrics_first)
 		x->sending = make_metrics(x) || make_read(x, put_traces);
 	else

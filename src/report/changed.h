@@ -21,21 +21,28 @@
 #define CHANGED_CHANCE 0.001
 #define CHANGED_TIME 0.1	/* less is not reported: a tenth of the time */
 #define CHANGED_ERRORS 0.005	/* or half a per cent of the requests */
+#define CHANGED_UNSEEN 0.05	/* more of a step may have raised unseen: it has no figure */
 #define CHANGED_MAX 20		/* of a range; the others are counted */
 
 enum changed_what { CHANGED_MEAN, CHANGED_RAISED };
 
-/* What the mean of a step is made of: a sum, and its number. */
-static inline double
-changed_sum(const struct kp_step *v, enum changed_what what)
-{
-	return (double)(what == CHANGED_MEAN ? v->total : v->raised);
-}
-
+/* What the mean of a step is made of: a number, and a sum.  0: it has none. */
 static inline double
 changed_number(const struct kp_step *v, enum changed_what what)
 {
-	return (double)(what == CHANGED_MEAN ? v->timed : v->requests);
+	if (what == CHANGED_MEAN)
+		return (double)v->timed;
+	/* a probe may not see how requests end */
+	return (double)v->unseen > CHANGED_UNSEEN * (double)v->requests ? 0 :
+	    (double)v->requests;
+}
+
+static inline double
+changed_sum(const struct kp_step *v, enum changed_what what)
+{
+	if (what == CHANGED_MEAN)
+		return (double)v->total;
+	return changed_number(v, what) > 0 ? (double)v->raised : 0;
 }
 
 /* Steps [from, to) of a series differ from those before, [base, from). */

@@ -380,6 +380,7 @@ void kp_series_free(struct kp_series *s);
 struct kp_step {
 	float sampled;		/* requests that were measured; the others weighted */
 	float requests, raised, timed;
+	float unseen;		/* requests that may have raised, too */
 	float total;		/* ns of the timed ones, added up */
 };
 struct kp_steps_of {

@@ -60,6 +60,8 @@ add_row(struct kp_step *v, const struct read *rd)
 	v->raised += (float)read_int(rd, 5);
 	v->timed += (float)read_int(rd, 6);
 	v->total += (float)read_int(rd, 7);
+	v->unseen += (float)kp_calls_unseen((uint64_t)read_int(rd, 8),
+	    (uint64_t)read_int(rd, 9), (uint64_t)read_int(rd, 10));
 }
 
 static enum kp_err
@@ -71,7 +73,8 @@ read_steps(struct kp_query *q, const struct kp_query_range *r, struct kp_steps *
 	int64_t at;
 
 	read_start(&rd, q, "select w.start_ns, n.name, i.name, s.requests,"
-	    " s.w_requests, s.w_raised, s.w_timed, s.w_total_ns"
+	    " s.w_requests, s.w_raised, s.w_timed, s.w_total_ns, s.w_calls,"
+	    " s.w_unfinished, s.w_unknown_outcomes + s.w_ambiguous"
 	    " from time_window w join node n on n.id = w.node_id"
 	    " join stat s on s.window_id = w.id and s.tier_id ="
 	    " (select id from tier where name = '_total')"

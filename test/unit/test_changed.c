@@ -190,6 +190,22 @@ TEST(errors)
 	assert_int_equal(c[0].from, 100);
 }
 
+/* Another probe sees how requests end: no more of them fail for that. */
+TEST(outcomes_not_seen)
+{
+	struct changed_steps c[CHANGED_CUTS];
+
+	for (size_t i = 0; i < STEPS; i++)
+		v[i] = (struct kp_step){ .sampled = 1000, .requests = 1000, .timed = 1000,
+			.total = 1e9f, .raised = i < 100 ? 0 : 20,
+			.unseen = i < 100 ? 1000 : 10 };
+	assert_int_equal(find(CHANGED_RAISED, c), 0);
+	for (size_t i = 0; i < 100; i++)
+		v[i].unseen = 10;
+	assert_int_equal(find(CHANGED_RAISED, c), 1);
+	assert_int_equal(c[0].from, 100);
+}
+
 /* Nothing, a little, and what is too little to tell. */
 TEST(short_series)
 {

@@ -144,8 +144,10 @@ static kp_dur_ns
 left(kp_wall_ns now)
 {
 	struct kp_query *q = open_query();
-	kp_dur_ns time = profiles_left(q, &p, now);
+	kp_dur_ns time;
 
+	lost = 0;
+	time = profiles_left(q, &p, now, &lost);
 	kp_query_close(q);
 	return time;
 }
@@ -277,6 +279,43 @@ TEST(test_nodes_and_clocks)
 	put_long("a@h", NOON + HOUR, 10 * S, 5);
 	ask(NOON + HOUR + 10 * S);
 	assert_int_equal(samples(), 5);
+	finish();
+}
+
+/* Nothing is taken for an hour, in which nodes come and go: each window is sent or counted. */
+TEST(test_outage)
+{
+	begin("10s:2h", 10 * S);
+	put_long("a@h", NOON, 10 * S, 1);
+	put_long("c@h", NOON, 10 * S, 1);
+	ask(NOON + 10 * S);
+	assert_int_equal(n, 2);
+	put_long("b@h", NOON + 10 * MIN, 10 * S, 1);
+	assert_true(left(NOON + 10 * MIN + 10 * S) == 30 * S);
+	assert_false(profiles_stale(&p, NOON + 50 * MIN));
+	assert_true(profiles_stale(&p, NOON + 50 * MIN + 1));
+	assert_true(left(NOON + 52 * MIN) == 10 * S);
+	assert_true(lost == 20 * S);
+	put_long("b@h", NOON + HOUR, 10 * S, 7);
+	ask(NOON + HOUR + 30 * S);
+	assert_true(lost == 10 * S);
+	assert_int_equal(n, 1);
+	assert_int_equal(samples(), 7);
+	profiles_sent(&p);
+	assert_false(profiles_stale(&p, NOON + 3 * HOUR));
+	finish();
+}
+
+/* Windows that are joined as soon as they are so long are sent before they are too old. */
+TEST(test_short_retention)
+{
+	begin("10m:10m,1h:30d", 10 * S);
+	for (unsigned i = 0; i < 120; i++)
+		put_long("a@h", NOON + i * 10 * S, 10 * S, 1);
+	ask(NOON + 10 * MIN + 13 * S);
+	assert_int_equal(n, 1);
+	assert_int_equal(samples(), 60);
+	assert_true(lost == 0);
 	finish();
 }
 

@@ -505,7 +505,10 @@ refused(const struct traces *ts, const struct trace_opts *o, char *why, size_t n
 	return true;
 }
 
-/* The attached targets that match; false: too many. */
+/*
+ * The targets that match and have been armed; false: too many.  One that was not may still
+ * turn out to be one that kprofd cannot profile, which ends it.
+ */
 static bool
 choose(struct traces *ts, const struct trace_opts *o)
 {
@@ -516,7 +519,7 @@ choose(struct traces *ts, const struct trace_opts *o)
 	for (unsigned i = 0; i < targets_count(ts->p->targets); i++) {
 		t = targets_at(ts->p->targets, i);
 		s = agent_state(t->agent);
-		if (s < AGENT_CHECKING || s > AGENT_PAUSED ||
+		if (s < AGENT_CHECKING || s > AGENT_PAUSED || !t->was_armed ||
 		    (o->globs != NULL && !kp_globs(o->globs, t->node)))
 			continue;
 		if (ts->n == TARGETS)
