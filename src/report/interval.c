@@ -114,16 +114,21 @@ struct work {
 	double total[KP_TENTHS];	/* of all requests */
 };
 
-/* How many of its calls lasted no longer than this, and the rest of its bucket. */
-static double
-below(const struct kp_hist *h, kp_dur_ns d)
+/* Adds how many of its calls lasted no longer than each percentile, and the rest of its bucket. */
+static void
+add_below(struct report_spread *s, size_t tenth, struct report_cell *to,
+    const struct kp_hist *h)
 {
-	int32_t last = kp_hist_bucket(d);
 	uint64_t n = 0;
+	uint32_t k = 0;
+	int64_t end;
 
-	for (uint32_t i = 0; i < h->len && h->lo + (int32_t)i <= last; i++)
-		n += h->n[i];
-	return (double)n;
+	for (size_t i = 0; i < NPERCENTILES; i++) {	/* in ascending order */
+		end = kp_hist_bucket(*dur_at(to, percentiles[i].at)) - (int64_t)h->lo;
+		for (; k < h->len && (int64_t)k <= end; k++)
+			n += h->n[k];
+		s->v[percentiles[i].below][tenth] += (double)n;
+	}
 }
 
 static bool
@@ -151,9 +156,7 @@ add_cell(const struct work *w, size_t tenth, struct report_cell *to,
 	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++)
 		s->v[i][tenth] += of[i];
 	s->v[IN_HIST][tenth] += (double)c->hist.count;
-	for (size_t i = 0; i < NPERCENTILES; i++)
-		s->v[percentiles[i].below][tenth] += below(&c->hist,
-		    *dur_at(to, percentiles[i].at));
+	add_below(s, tenth, to, &c->hist);
 	if (s->min < 0 || (c->min >= 0 && c->min < s->min))
 		s->min = c->min;
 	if (c->max > s->max)

@@ -11,12 +11,14 @@
 enum null_when { CELL_NEVER, CELL_SHARE, CELL_GC, CELL_OUT, NULL_COUNT };
 
 /* All figures are integers of 64 bits. */
-static const struct {
+static const struct figure {
 	size_t at;		/* in struct kp_cell */
 	enum null_when null;
 } figures[] = {
 #define FIGURE(column, field, null) { offsetof(struct kp_cell, field), null },
 	CELL_FIGURES(FIGURE)
+}, of_tenths[] = {
+	CELL_OF_TENTHS(FIGURE)
 };
 #define NFIGURES (sizeof(figures) / sizeof(figures[0]))
 
@@ -29,21 +31,20 @@ hist_read(sqlite3_stmt *st, int column, struct kp_hist *h)
 		kp_hist_read(h, blob, (size_t)sqlite3_column_bytes(st, column));
 }
 
-void
-cell_row_read(sqlite3_stmt *st, struct kp_cell *c)
+static void
+row_read(sqlite3_stmt *st, const struct figure *v, size_t n, struct kp_cell *c)
 {
 	bool null[NULL_COUNT] = { false };
-	int64_t v;
+	int64_t figure;
 
 	kp_cell_free(c);
 	*c = (struct kp_cell){ .tier = "", .identity = "", .min = -1 };
-	for (size_t i = 0; i < NFIGURES; i++) {
-		v = sqlite3_column_int64(st, CELL_FIGURE + (int)i);
-		memcpy((char *)c + figures[i].at, &v, sizeof(v));
-		if (figures[i].null != CELL_NEVER &&
-		    sqlite3_column_type(st, CELL_FIGURE + (int)i) ==
-		    SQLITE_NULL)
-			null[figures[i].null] = true;
+	for (size_t i = 0; i < n; i++) {
+		figure = sqlite3_column_int64(st, CELL_FIGURE + (int)i);
+		memcpy((char *)c + v[i].at, &figure, sizeof(figure));
+		if (v[i].null != CELL_NEVER && sqlite3_column_type(st,
+		    CELL_FIGURE + (int)i) == SQLITE_NULL)
+			null[v[i].null] = true;
 	}
 	if (null[CELL_SHARE]) {
 		c->share_requests = c->requests;
@@ -59,6 +60,19 @@ cell_row_read(sqlite3_stmt *st, struct kp_cell *c)
 	c->async_max = sqlite3_column_int64(st, CELL_ASYNC_MAX);
 	hist_read(st, CELL_HIST, &c->hist);
 	hist_read(st, CELL_ASYNC_HIST, &c->async_hist);
+}
+
+void
+cell_row_read(sqlite3_stmt *st, struct kp_cell *c)
+{
+	row_read(st, figures, NFIGURES, c);
+}
+
+void
+cell_row_read_of_tenths(sqlite3_stmt *st, struct kp_cell *c)
+{
+	row_read(st, of_tenths, sizeof(of_tenths) / sizeof(of_tenths[0]), c);
+	c->has_gc = c->has_out = false;
 }
 
 static void

@@ -172,7 +172,11 @@ struct kp_tenths {
 	size_t n;		/* of these have a window; 0: not known */
 	kp_dur_ns unit;		/* how long their pieces are */
 };
-/* Takes what a piece adds to a cell of a tenth; c is valid during the call.  False: no memory. */
+/*
+ * Takes what a piece adds to a cell of a tenth; c is valid during the call, and has names,
+ * min, max and hist, and weighted: requests, calls and raised, async ones too, timed, total,
+ * self and busy.  False: no memory.
+ */
 typedef bool kp_query_take(void *ctx, size_t tenth, const struct kp_cell *c);
 /*
  * The same range and cells as kp_query_sum(), or fewer, piece by piece.  ncells: how many

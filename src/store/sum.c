@@ -256,7 +256,7 @@ range_cells_free(struct range_cell *v, size_t n)
 
 #define AND_GLOB " and (?3 is null or s.identity_id in" \
 	" (select id from identity where name glob ?3 or name = '_total'))"
-#define CELLS(table, of) "select " CELL_COLUMNS " from " table " s" \
+#define CELLS(columns, table, of) "select " columns " from " table " s" \
 	" where s." of " = ?1" AND_GLOB
 
 /*
@@ -264,10 +264,10 @@ range_cells_free(struct range_cell *v, size_t n)
  * reads no other rows: without the + the index would be searched by the bounds of the tier
  * alone.
  */
-#define KEYED(table, of) "with k(t0, t1, i0, i1) as materialized (select" \
+#define KEYED(columns, table, of) "with k(t0, t1, i0, i1) as materialized (select" \
 	" json_extract(value, '$[0]'), json_extract(value, '$[1]')," \
 	" json_extract(value, '$[2]'), json_extract(value, '$[3]')" \
-	" from json_each(?2)) select " CELL_COLUMNS " from k" \
+	" from json_each(?2)) select " columns " from k" \
 	" cross join tier t on t.id between k.t0 and k.t1" \
 	" cross join " table " s on s." of " = ?1 and s.tier_id = +t.id" \
 	" and s.identity_id between k.i0 and k.i1" AND_GLOB
@@ -358,15 +358,16 @@ write_keys(struct kp_query *q, size_t file, const struct kp_query_key *v, size_t
 static enum kp_err
 add_rows(struct kp_query *q, size_t file, struct summing *s, const char *keys)
 {
-	/* by: keys, parts of tiers; of windows, and of sums */
-#define BOTH(what, more) { what("stat", "window_id") more, \
-	what("level_stat", "sum_id") more }
-	static const char *const sql[2][2][2] = {
-		{ BOTH(CELLS, NO_PART), BOTH(CELLS, "") },
-		{ BOTH(KEYED, NO_PART), BOTH(KEYED, "") },
-	};
+	/* by: keys; a sum, tenths, tenths without parts of tiers; of windows, and of sums */
+#define BOTH(what, columns, more) { what(columns, "stat", "window_id") more, \
+	what(columns, "level_stat", "sum_id") more }
+#define EACH(what) { BOTH(what, CELL_COLUMNS, ""), \
+	BOTH(what, CELL_COLUMNS_OF_TENTHS, ""), \
+	BOTH(what, CELL_COLUMNS_OF_TENTHS, NO_PART) }
+	static const char *const sql[2][3][2] = { EACH(CELLS), EACH(KEYED) };
+#undef EACH
 #undef BOTH
-	const char *const *of = sql[keys != NULL][s->parts];
+	const char *const *of = sql[keys != NULL][s->take == NULL ? 0 : s->parts ? 1 : 2];
 	struct kp_cell row = { .min = -1 }, *to;
 	struct range_rows rows;
 	enum kp_err err;
@@ -376,7 +377,10 @@ add_rows(struct kp_query *q, size_t file, struct summing *s, const char *keys)
 	range_rows_start(&rows, q, file, s->r, (struct range_use){ .step = s->unit,
 		.of = { keys, s->r->identity_glob } }, of[0], of[1]);
 	while (!is_over(s) && (rd = range_rows_next(&rows)) != NULL) {
-		cell_row_read(rd->st, &row);
+		if (s->take == NULL)
+			cell_row_read(rd->st, &row);
+		else
+			cell_row_read_of_tenths(rd->st, &row);
 		if (s->several)
 			range_shares(&row);
 		to = cell_of(s, read_int(rd, CELL_TIER), read_int(rd, CELL_IDENTITY));
@@ -635,6 +639,23 @@ cover_tenths(struct kp_query *q, const struct kp_query_range *r, struct kp_tenth
 	return read_end(&rd);
 }
 
+/*
+ * Leaves out what is not a whole unit at either end, if there are enough without: it has
+ * as many pieces as all the others.
+ */
+static void
+whole_units(struct kp_query_range *r, kp_dur_ns unit)
+{
+	kp_wall_ns since = r->since + unit - 1, until = r->until;
+
+	since -= since % unit;
+	until -= until % unit;
+	if (until - since >= KP_TENTHS * unit) {
+		r->since = since;
+		r->until = until;
+	}
+}
+
 enum kp_err
 kp_query_tenths(struct kp_query *q, const struct kp_query_range *r, size_t ncells,
     size_t nodes, struct kp_tenths *out, kp_query_take *take, void *ctx)
@@ -659,6 +680,8 @@ kp_query_tenths(struct kp_query *q, const struct kp_query_range *r, size_t ncell
 		    units < KP_TENTHS * TENTH_UNITS ? units :
 		    KP_TENTHS * TENTH_UNITS, longest, &t.unit);
 	s.unit = t.unit;
+	if (err == KP_OK && t.unit > 0)
+		whole_units(&clipped, t.unit);
 	if (err == KP_OK && t.unit > 0)
 		err = cover_tenths(q, &clipped, &t);
 	if (err == KP_OK && t.unit > 0)
