@@ -2,54 +2,51 @@
  * steps.c - reads how long requests took in each step of a range, by node and request
  * type.
  *
- * It reads windows, not sums: a change is dated by them.  Names are the same pointers in
- * all rows (read_text()), so they are what a series is found by.
+ * It reads windows, not sums: a change is dated by them.
  */
 #include <stdlib.h>
 
 #include "base/map.h"
 #include "range.h"
 
-/* Names are numbered as they come; 0: no memory. */
-static uint64_t
-number_of(struct map *names, const char *name)
-{
-	uint64_t key = (uint64_t)(uintptr_t)name;
-	const uint64_t *n = map_get(names, key);
+#define LEFT UINT32_MAX
 
-	if (n != NULL)
-		return *n;
-	return map_put(names, key, names->len + 1) ? names->len : 0;
-}
-
+/* Of one file. */
 struct finding {
-	struct map names, series;
+	struct intern at;	/* of ids: an index of the series, or LEFT */
+	struct read node, identity;	/* names */
 };
 
-/* The series of this node and request type, which is made if there is room. */
-static struct kp_steps_of *
-series_of(struct kp_steps *s, struct finding *f, const char *node,
-    const char *identity)
+/* Returns the index of the series of these ids, which is made if there is room. */
+static uint32_t
+make_series(struct kp_steps *s, struct finding *f, const int64_t ids[2])
 {
-	uint64_t key = number_of(&f->names, node) << 32 |
-	    number_of(&f->names, identity);
-	const uint64_t *i = map_get(&f->series, key);
-	struct kp_steps_of *of;
+	/* the same pointers in all files, see read_text() */
+	struct kp_steps_of of = { .node = read_name(&f->node, ids[0]),
+		.identity = read_name(&f->identity, ids[1]) };
+	uint32_t i = 0;
 
-	if (i != NULL)
-		return &s->of[*i];
-	if (key >> 32 == 0 || (uint32_t)key == 0 || s->nof == KP_STEPS_SERIES_MAX ||
-	    vec_room_by_len(&s->of, s->nof, VEC_NO_CAP) != KP_OK)
-		return NULL;
-	of = &s->of[s->nof];
-	*of = (struct kp_steps_of){ .node = node, .identity = identity,
-		.v = calloc(s->n, sizeof(*of->v)) };
-	if (of->v == NULL || !map_put(&f->series, key, s->nof)) {
-		free(of->v);
-		return NULL;
-	}
-	s->nof++;
-	return of;
+	while (i < s->nof && (s->of[i].node != of.node || s->of[i].identity != of.identity))
+		i++;
+	if (i < s->nof)
+		return i;
+	if (s->nof == KP_STEPS_SERIES_MAX ||
+	    vec_room_by_len(&s->of, s->nof, VEC_NO_CAP) != KP_OK ||
+	    (of.v = calloc(s->n, sizeof(*of.v))) == NULL)
+		return LEFT;
+	s->of[s->nof++] = of;
+	return i;
+}
+
+static struct kp_steps_of *
+series_of(struct kp_steps *s, struct finding *f, const struct read *rd)
+{
+	const int64_t ids[] = { read_int(rd, 1), read_int(rd, 2) };
+	const struct interned *known = intern_get(&f->at, ids, sizeof(ids));
+
+	if (known == NULL)
+		known = intern_put(&f->at, ids, sizeof(ids), make_series(s, f, ids));
+	return known != NULL && known->val != LEFT ? &s->of[known->val] : NULL;
 }
 
 static void
@@ -65,22 +62,27 @@ add_row(struct kp_step *v, const struct read *rd)
 }
 
 static enum kp_err
-read_steps(struct kp_query *q, const struct kp_query_range *r, struct kp_steps *s)
+read_steps(struct kp_query *q, size_t file, const struct kp_query_range *r,
+    struct kp_steps *s)
 {
 	struct finding f = { 0 };
+	enum kp_err err, node, identity;
 	struct kp_steps_of *of;
 	struct read rd;
 	int64_t at;
 
-	read_start(&rd, q, "select w.start_ns, n.name, i.name, s.requests,"
-	    " s.w_requests, s.w_raised, s.w_timed, s.w_total_ns, s.w_calls,"
+	read_start_file(&f.node, q, file, "select name from node where id = ?");
+	read_start_file(&f.identity, q, file, "select name from identity where id = ?");
+	read_start_file(&rd, q, file, "select w.start_ns, w.node_id, s.identity_id,"
+	    " s.requests, s.w_requests, s.w_raised, s.w_timed, s.w_total_ns, s.w_calls,"
 	    " s.w_unfinished, s.w_unknown_outcomes + s.w_ambiguous"
-	    " from time_window w join node n on n.id = w.node_id"
-	    " join stat s on s.window_id = w.id and s.tier_id ="
-	    " (select id from tier where name = '_total')"
-	    " join identity i on i.id = s.identity_id" IN_RANGE
-	    " and i.name <> '_total' and (?4 is null or i.name = ?4)"
-	    " and (?5 is null or i.name glob ?5)");
+	    " from time_window w join stat s on s.window_id = w.id and s.tier_id ="
+	    " (select id from tier where name = '_total')" IN_RANGE
+	    " and s.identity_id <> (select id from identity where name = '_total')"
+	    " and (?4 is null or s.identity_id ="
+	    " (select id from identity where name = ?4))"
+	    " and (?5 is null or s.identity_id in"
+	    " (select id from identity where name glob ?5))");
 	range_bind(&rd, r);
 	read_bind_text(&rd, r->identity);
 	read_bind_text(&rd, r->identity_glob);
@@ -88,15 +90,17 @@ read_steps(struct kp_query *q, const struct kp_query_range *r, struct kp_steps *
 		at = (read_int(&rd, 0) - s->start) / s->step;
 		if (at < 0 || (uint64_t)at >= s->n)
 			continue;
-		of = series_of(s, &f, read_text(&rd, 1), read_text(&rd, 2));
+		of = series_of(s, &f, &rd);
 		if (of != NULL)
 			add_row(&of->v[at], &rd);
 		else
 			s->left++;
 	}
-	map_free(&f.names);
-	map_free(&f.series);
-	return read_end(&rd);
+	err = read_end(&rd);
+	node = read_end(&f.node);
+	identity = read_end(&f.identity);
+	intern_free(&f.at);
+	return err != KP_OK ? err : node != KP_OK ? node : identity;
 }
 
 enum kp_err
@@ -116,8 +120,9 @@ kp_query_steps(struct kp_query *q, const struct kp_query_range *r, kp_dur_ns lea
 		s.step = range_step(&whole, least, longest);
 		s.start = whole.since - whole.since % s.step;
 		s.n = (size_t)((whole.until - 1 - s.start) / s.step) + 1;
-		err = s.n > KP_SERIES_STEPS_MAX ? KP_ELIMIT :
-		    read_steps(q, &whole, &s);
+		err = s.n > KP_SERIES_STEPS_MAX ? KP_ELIMIT : KP_OK;
+		for (size_t i = 0; i < q->nfiles && err == KP_OK; i++)
+			err = read_steps(q, i, &whole, &s);
 	}
 	kp_query_release(q);
 	if (err == KP_OK)
