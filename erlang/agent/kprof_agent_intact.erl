@@ -58,7 +58,8 @@ check_intact(S0) ->
             end
     end.
 
-all_there(#state{intact = I} = S) ->
+all_there(S0) ->
+    #state{intact = I} = S = watch_again(S0),
     S#state{intact = I#intact{intact_at = now_ms(), missing_since = never}}.
 
 %% A load takes patterns and counters before it is reported, on a busy node long before. What
@@ -263,13 +264,27 @@ trace_info(Session, What, Key) ->
 %% that its on_load function refuses, though the old code stays. Where somebody else watches
 %% for that (OTP 25 and 26, one for each function), the next lease notices it.
 watch(#state{session = Session, code = Code} = S0) ->
-    Watched = [MFA || MFA <- ?CODE_CHANGES ++ [?SETS_PATTERN || Session =:= legacy],
-                      not is_watched(Session, MFA)],
+    Watched = watches(Session, []),
     %% A look is due, as after a load: it finds what the node loaded because kprofd attached, and
     %% reports nothing, since it is the first.
     S = S0#state{code = Code#code{watched = Watched, loads = {now_ms(), now_ms()}}},
     tell_sentry([], S),
     watch_put(S).
+
+%% Whoever watched for it on OTP 25 or 26 may have ended.
+watch_again(#state{session = Session, code = #code{watched = Watched} = Code} = S0) ->
+    case watches(Session, Watched) of
+        [] -> S0;
+        Free ->
+            S = S0#state{code = Code#code{watched = Watched ++ Free}},
+            tell_sentry([], S),
+            watch_put(S)
+    end.
+
+%% Those that nobody watches.
+watches(Session, Ours) ->
+    [MFA || MFA <- (?CODE_CHANGES ++ [?SETS_PATTERN || Session =:= legacy]) -- Ours,
+            not is_watched(Session, MFA)].
 
 watch_put(#state{code = #code{watched = Watched}} = S) ->
     [pattern(watch_session(S), MFA, watch_spec(MFA), meta) || MFA <- Watched],

@@ -117,10 +117,11 @@ loads_watched(legacy) ->
     end;
 loads_watched(_) -> [].
 
-loads_watch(#state{profile = #profile{session = legacy, armed = Armed}} = S) ->
-    lists:member({meta, ?LOADED}, Armed) andalso
-        pattern_meta(legacy, ?LOADED, loads_spec()),
-    S;
+loads_watch(#state{profile = #profile{session = legacy, armed = Armed} = P} = S) ->
+    Watched = [W || W <- loads_watched(legacy), lists:member(W, Armed)],
+    [pattern_meta(legacy, ?LOADED, loads_spec()) || Watched =/= []],
+    %% Somebody may watch for it since it was looked at.
+    S#state{profile = P#profile{armed = Watched ++ lists:delete({meta, ?LOADED}, Armed)}};
 loads_watch(#state{loads = L} = S) ->
     Watcher = session_create(kprof_tracer, self()),
     pattern_meta(Watcher, ?LOADED, loads_spec()),

@@ -185,8 +185,14 @@ others_watch(T) ->
     reload(Target, db),
     it:until("armed again", fun() -> all_armed(Target, db) end),
     it:equal("theirs", Were, it:do(Target, Theirs)),
+    Watch = fun(Spec, Pid) -> [erlang:trace_pattern(MFA, Spec, [{meta, Pid} || is_pid(Pid)] ++ [meta || not is_pid(Pid)]) || MFA <- ?CHANGES] end,
+    it:do(Target, fun() -> Watch(false, none) end),
+    it:otp(Target) < 27 andalso
+        it:until("it watches as soon as they have ended",
+                 fun() -> it:do(Target, fun() -> [{meta, whereis(kprof_agent)} =:= erlang:trace_info(MFA, meta) || MFA <- ?CHANGES] end) =:= [true, true, true] end),
     it:terminate(P),
     it:equal("attached once", 1, events(P, "attach")),
+    it:do(Target, fun() -> Watch([], whereis(it_watcher)) end),
     it:audit(Target, Before),
     it:equal("theirs, at the end", Were, it:do(Target, Theirs)).
 
