@@ -7,8 +7,8 @@
 -import(kprof_agent_foreign, [counted/1]).
 -import(kprof_agent_messages, [leave_system_tracer/0]).
 -import(kprof_flagger, [flags_clear/3]).
+-import(kprof_injected, [kept_drop/1]).
 -import(kprof_sentry, [sentry_start/5]).
--import(kprof_word, [word_forget/1]).
 
 -include("kprof_agent.hrl").
 
@@ -21,7 +21,7 @@ agent_sentry(Session, Word, LeaseMs) ->
     Clean = fun(Reason, Agent, Own) ->
                     agent_clean(IsLegacy, Agent, Own),
                     erlang:system_flag(trace_control_word, Word),
-                    word_forget(kprof_agent_word),
+                    kept_drop(kprof_agent_word),
                     Reason =:= normal orelse
                         logger:warning("kprofd's agent ~ts; everything it armed is taken back",
                                        [died(Reason)])

@@ -26,10 +26,10 @@
 -import(kprof_agent_sentry, [agent_sentry/3, alive/1, tell_sentry/2]).
 -import(kprof_agent_stacks, [sampler_down/1, stacks_due/2, stacks_handle/2, stacks_of/3,
          stacks_settle/1, stacks_stop/1, stacks_use/2, waits_for/4]).
--import(kprof_injected, [hide/0, now_ms/0, now_ns/0, process_label/2]).
+-import(kprof_injected, [hide/0, kept_set/2, now_ms/0, now_ns/0, process_label/2]).
 -import(kprof_tracing, [session_create/2, trace_delivered/1]).
 -import(kprof_vm_bugs, [gc_shared/0, queue_data/0]).
--import(kprof_word, [word_advance/1, word_begin/1, word_found/0, word_keep/2]).
+-import(kprof_word, [word_advance/1, word_begin/1, word_found/0]).
 
 -include("kprof_agent.hrl").
 
@@ -56,7 +56,7 @@ init(Starter, Daemon, #{who := Who, word := Word} = Opts) ->
     S0 = new_state(Daemon, Session, Found, Opts),
     process_setup(S0#state.limits),
     S = watch(S0),
-    word_keep(kprof_agent_word, Found),
+    kept_set(kprof_agent_word, Found),
     S1 = S#state{word = S#state.word#word{clock = word_begin(Word)}},
     logger:notice("kprofd attached: ~ts (kprof_agent:stop() ends it)", [Who]),
     Starter ! {self(), hello(S1)},

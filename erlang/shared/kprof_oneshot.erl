@@ -13,7 +13,6 @@
 -import(kprof_sentry, [host_start/5, sentry_start/5]).
 -import(kprof_text, [fn_text/1, one_tracer/0, refusal/2, refuse/2]).
 -import(kprof_tracing, [is_traced/1]).
--import(kprof_word, [word_forget/1]).
 
 -include("kprof_oneshot.hrl").
 
@@ -269,7 +268,7 @@ word_restore(undefined) -> ok;
 word_restore(Word) ->
     seq_trace:get_system_tracer() =:= self() andalso seq_trace:set_system_tracer(false),
     whereis(kprof_agent) =:= undefined andalso erlang:system_flag(trace_control_word, Word),
-    word_forget(kprof_tracer_word).
+    kept_drop(kprof_tracer_word).
 
 %% Called before the change is made.
 -spec tell_sentry(#profile{}) -> term().

@@ -9,14 +9,14 @@
 %% begin, so the age of a token is the difference of two numbers.
 -module(kprof_word).
 
--export([word_found/0, word_keep/2, word_forget/1, word_number/0, word_begin/1, word_advance/1,
-         word_label/1]).
+-export([word_found/0, word_number/0, word_begin/1, word_advance/1, word_label/1]).
 -export_type([clock/0]).
 
--import(kprof_injected, [kept/1, kept_drop/1, kept_set/2, now_ms/0]).
+-import(kprof_injected, [kept/1, now_ms/0]).
 
 -include("kprof_label.hrl").
 
+%% Kept by the agent and the tracer before they change it, until they restore it.
 -define(KEPT, [kprof_agent_word, kprof_tracer_word]).
 
 -define(HZ, (1 bsl 19)).        % as in include/kprofd/label.h
@@ -54,15 +54,6 @@ word_kept() ->
         [Word | _] -> Word;
         [] -> none
     end.
-
-%% Before it is changed; and when it is restored, or is another's.
--spec word_keep(kprof_agent_word | kprof_tracer_word, non_neg_integer()) -> term().
-word_keep(Key, Word) ->
-    kept_set(Key, Word).
-
--spec word_forget(kprof_agent_word | kprof_tracer_word) -> term().
-word_forget(Key) ->
-    kept_drop(Key).
 
 %% What it shows, whoever has that.
 -spec word_number() -> non_neg_integer().

@@ -7,7 +7,7 @@
          one_ended/1, gone/2, passed_by/1, passed/4, label/1, there/1, epochs/1, epoch_of/2,
          is_alone/1, news/2, ended_elsewhere/2, unwanted_elsewhere/2, tell_news/1, warm_look/2]).
 
--import(kprof_injected, [now_ms/0, now_ns/0]).
+-import(kprof_injected, [kept_set/2, now_ms/0, now_ns/0]).
 -import(kprof_oneshot, [tell_sentry/1]).
 -import(kprof_text, [refuse/2]).
 -import(kprof_tracer_early, [early_over/2, is_ours/2]).
@@ -16,8 +16,8 @@
 -import(kprof_tracer_limits, [entry_arm/1, is_attached/0, is_kprofds/1, is_unwanted/2, is_wanted/2,
          named/3, numbered_by/2, unattached/0]).
 -import(kprof_tracer_owner, [works_for/3]).
--import(kprof_word, [word_advance/1, word_begin/1, word_found/0, word_keep/2,
-         word_label/1, word_number/0]).
+-import(kprof_word, [word_advance/1, word_begin/1, word_found/0, word_label/1,
+         word_number/0]).
 
 -include("kprof_tracer.hrl").
 
@@ -37,7 +37,7 @@ numbered(S0) ->
     Found = word_found(),
     S = S0#state{profile = S0#state.profile#profile{word = Found}},
     tell_sentry(S#state.profile),
-    word_keep(kprof_tracer_word, Found),
+    kept_set(kprof_tracer_word, Found),
     take_system_tracer(),
     #state{requests = R} = S,
     S#state{requests = R#requests{messages = is_system_tracer()}, clock = word_begin(word_number())}.

@@ -91,8 +91,8 @@ void kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags);
  */
 void kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c, bool check,
     struct kp_diags *diags);
-/* Returns whether there is an entry that may be armed. */
-bool kp_plan_has_entry(const struct kp_plan *plan);
+/* Are all entries disarmed?  Not where there is none: other nodes have them. */
+bool kp_plan_too_hot(const struct kp_plan *plan);
 /*
  * With the native probe, makes all outcomes exact, without copying, except for
  * functions that were loops in the plan before and lack {exact, force}.

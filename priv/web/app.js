@@ -3,7 +3,7 @@ import * as charts from "./charts.js";
 import * as stacks from "./stacks.js";
 import * as tables from "./tables.js";
 import { ApiError, askToken, get, getAll, post, COMMAND_MS } from "./api.js";
-import { WAY_OUT, between, clock, count, el, estimate, field, fromField, identityName, ms, near, percent, raised, raisedInside, rateOf, requestsOf, save, slower, span, tookEnds, tookParam, tookWords, useUtc, wholeTier, zone, zoned } from "./format.js";
+import { WAY_OUT, between, clock, count, el, estimate, field, fromField, identityName, matches, ms, near, percent, raised, raisedInside, rateOf, requestsOf, save, slower, span, tookEnds, tookParam, tookWords, useUtc, wholeTier, zone, zoned } from "./format.js";
 import { OTHERS, PAGE, PRESETS, range, readUrl, state, urlOf, versus, writeUrl } from "./state.js";
 import { waterfall } from "./waterfall.js";
 
@@ -50,9 +50,14 @@ function notify(...notes) {
 // What leaves the slow request that is open.
 const KEEPING = ["request", "sort", "compare", "vsince", "vuntil", "view", "trace", "states", "lines", "find", "types", "utc", "log", "by"];
 
+// Other requests, also together with one of those.
+const LEAVING = ["range", "since", "until", "node", "identity", "slow", "took"];
+
 function change(what, push = true) {
+	const stays = KEEPING.some((key) => key in what) && !LEAVING.some((key) => key in what);
+
 	tapped = what.request ?? "";
-	Object.assign(state, KEEPING.some((key) => key in what) ? {} : { request: "", offset: 0 }, "identity" in what || "view" in what ? { trace: "" } : {}, { refused: [] }, what);
+	Object.assign(state, stays ? {} : { request: "", offset: 0 }, "identity" in what || "view" in what ? { trace: "" } : {}, { refused: [] }, what);
 	writeUrl(push);
 	refresh();
 }
@@ -169,7 +174,7 @@ function timeTiles(r) {
 		tile(n?.n > 0 && cell ? raised(cell, true, state.tier ? cell.calls + (cell.async_calls ?? 0) : row.requests) : "–",
 			(cell?.raised_seen === "not_seen" ? "errors: not seen" : "errors") + named, cell?.raised > 0,
 			(cell?.raised_seen ?? "known") === "known" ? "" : WAY_OUT),
-		...worst ? [tile(percent(worst.share), `errors inside, ${worst.tier}`, true)] : [],
+		...worst ? [tile(raised(worst, true, worst.calls + (worst.async_calls ?? 0)), `errors inside, ${worst.tier}`, true)] : [],
 		...["p50", "p90", "p99"].map((p) => time(p, p)), time("max", "slowest"),
 		...cell?.after_ms > 0 ? [tile(ms(cell.after_per_request_ms), `after a request's end${named}`)] : []];
 }
@@ -188,8 +193,9 @@ function showTiles(r, l) {
 
 const LINES = ["attach", "detach", "trip", "rest", "resume", "sampling", "paused", "reload", "changed", "mark", "trace", "lost", "failed", "absent", "unclean_end"];
 
-// Losses of names, of traces, or of nothing: the figures have all that they are about.
-const MEASURED = ["sampled_out", "twice", "identity_cap", "tree"];
+// Losses of names, of traces, or of nothing: the figures have all that they are about, or what
+// stands for it. Uncounted time is a part of the unarmed.
+const MEASURED = ["sampled_out", "timed", "connecting", "uncounted", "twice", "identity_cap", "tree"];
 
 // Which part of a step's requests, or of the time of n nodes, was not measured.
 function lostPart(l, i, n) {
@@ -278,12 +284,13 @@ function showLoad(l, r) {
 function showMarks(l, e, nodes, r) {
 	charts.setScale(state.log);
 	charts.setDurations(state.tier === "", state.took === "" ? null : tookEnds(state.took));
-	charts.setMarks(marksOf(l, e?.events ?? [], nodes?.nodes.length || 1), r);
+	charts.setMarks(marksOf(l, e?.events ?? [], (nodes?.nodes ?? []).filter(isChosen).length || 1), r);
 }
 
 // ---- the state of kprofd
 
-const nodesOf = (status) => status.targets.filter((t) => state.node.length === 0 || state.node.includes(t.target));
+const isChosen = (node) => state.node.length === 0 || matches(node, state.node);
+const nodesOf = (status) => status.targets.filter((t) => isChosen(t.target));
 
 // Sets up the pause button for the chosen nodes.
 function showCommand(status) {
@@ -423,14 +430,14 @@ const actionsOf = (t, r) => ({
 	copy: () => copy(new URL(toRequest(t.request, r), location.href).href),
 	copyTrace: () => copy(t.trace_id),
 	save: (form) => saveTrace(t.request, form),
-	stacks: () => change({ view: "stacks", identity: t.identity }),
-	slower: () => change({ view: "stacks", identity: t.identity, tier: "", compare: "durations", took: slower(t.total_ms) }),
+	stacks: () => change({ request: String(t.request), view: "stacks", identity: t.identity }),
+	slower: () => change({ request: String(t.request), view: "stacks", identity: t.identity, tier: "", compare: "durations", took: slower(t.total_ms) }),
 	close: () => change({ request: "none" }),
 });
 
 // Keeps the tree as it is: a stored request does not change.
 async function showTree(signal, r, of, slow) {
-	const id = openId(await slow), wanted = JSON.stringify([id, state.utc, state.range, state.since, state.until, state.node]);
+	const id = openId(await slow), wanted = JSON.stringify([id, state.utc, state.range, state.since, state.until, state.node, state.identity, state.tier]);
 
 	signal.throwIfAborted();
 	if (wanted === shownTree)
@@ -698,7 +705,7 @@ async function withExamples(c, ask) {
 	await Promise.all(c.changes.slice(0, EXAMPLED).map(async (x) => {
 		const which = x.what === "raised_share" ? { outcome: "raised" } : x.in?.tier ? { tier: x.in.tier } : {};
 
-		x.examples = (await orNull(ask("slow", { ...which, identity: x.identity, since: x.since, until: x.until ?? c.end, node: x.all_nodes ? [] : x.nodes, limit: EXAMPLES })))?.requests ?? [];
+		x.examples = (await orNull(ask("slow", { ...which, identity: x.identity, since: x.since, until: x.until ?? c.end, node: x.all_nodes ? state.node : x.nodes, limit: EXAMPLES })))?.requests ?? [];
 	}));
 	return c;
 }
@@ -750,7 +757,7 @@ function showFigures(r, of, ask, askAll, nodes, signal) {
 	showVersus();
 	return [
 		part([], (names, report, asked) => showChosen(names, report, r, asked), nodes, orNull(rep), orNull(series)),
-		part(["s-changes"], (c) => tables.changes(c, change), changes(ask)),
+		part(["s-changes"], (c) => tables.changes(c, state, change), changes(ask)),
 		part([], showTiles, orNull(rep), orNull(loads)),
 		part(["c-rate", "c-time", "c-max", "c-self"], (s, report, old, o, each) => showSeries(s, report, old, o, each, then && (r.since - then.since) / 1e3), series, orNull(rep), past(state.node), orNull(slo), state.by === "node" ? eachNode() : [], drawn),
 		part([], showByNode, names),

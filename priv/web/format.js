@@ -85,8 +85,20 @@ export const raised = (cell, share, of) => {
 // The tiers in which calls of a row raised, the one with the largest share first:
 // what the request handles is not an error of its own.
 export const raisedInside = (row) => (row?.tiers ?? []).filter((t) => t.tier !== "_total" && t.raised > 0)
-	.map((t) => ({ tier: t.tier, raised: t.raised, share: t.raised / (t.calls + (t.async_calls ?? 0)) })).sort((a, b) => b.share - a.share);
+	.map((t) => ({ ...t, share: t.raised / (t.calls + (t.async_calls ?? 0)) })).sort((a, b) => b.share - a.share);
 export const WAY_OUT = "not seen how all of them ended: the native probe sees it (-probe auto, and -probe-library where a target could not load it), and the relay where the entry is in a tier that has [exact]";
+
+// Is the name one of these, which may be globs as the server has them: *, ? and [a-c], [!a-c]?
+export const matches = (name, globs) => globs.some((glob) => {
+	const text = glob.replace(/\[(!?)([^\]]+)\]|[\\^$.*+?()[\]{}|\/]/g, (c, not, set) => set ? `[${not ? "^" : ""}${set.replace(/[\\^]/g, "\\$&")}]` :
+		c === "*" ? ".*" : c === "?" ? "." : `\\${c}`);
+
+	try {
+		return new RegExp(`^${text}$`, "s").test(name);
+	} catch {
+		return name === glob;
+	}
+});
 
 export const percent = (v) => v === null || v === undefined || v < 0 ? "–" :
 	v === 0 ? "0 %" : v < 0.001 ? "<0.1 %" : `${(v * 100).toFixed(v < 0.1 ? 1 : 0)} %`;

@@ -1,6 +1,6 @@
 // tables.js - the report, comparison, slow requests, nodes, losses, memory, events.
 import { color, tierColor } from "./charts.js";
-import { WAY_OUT, between, count, el, estimate, fnName, identityName, ms, near, percent, raised, raisedInside, rate, rateOf, requestsOf, slower, span, tierName, when, wholeTier, zoned } from "./format.js";
+import { WAY_OUT, between, count, el, estimate, fnName, identityName, matches, ms, near, percent, raised, raisedInside, rate, rateOf, requestsOf, slower, span, tierName, when, wholeTier, zoned } from "./format.js";
 import { PAGE } from "./state.js";
 
 const hosts = (id) => document.querySelector(`#${id} .scroll`);
@@ -125,7 +125,7 @@ function columns(r, change) {
 			(totalOf(row).raised_seen ?? "known") === "known" ? {} : { title: WAY_OUT }, raised(totalOf(row)))),
 		...r.rows.some((row) => raisedInside(row).length > 0) ? [one("inside", "errors inside", (row) => raisedInside(row).reduce((n, t) => n + t.raised, 0),
 			(row) => el("span", { title: raisedInside(row).map((t) => `${t.tier}: ${percent(t.share)} of its calls`).join(", ") },
-				estimate({ n: raisedInside(row).reduce((n, t) => n + t.raised, 0), known: row.requests_known }, count)))] : [],
+				`${raisedInside(row).some((t) => t.raised_seen === "at_least") ? "≥ " : ""}${estimate({ n: raisedInside(row).reduce((n, t) => n + t.raised, 0), known: row.requests_known }, count)}`))] : [],
 		time("mean", "mean"), time("p50", "p50"), time("p90", "p90"), time("p99", "p99"), time("max", "max"),
 		...r.rows.some((row) => totalOf(row).after_ms > 0) ? [time("after_per_request", "after")] : [],
 		{ key: "", title: "self time by tier", show: (row) => toStacks(row, "", stack(row, tiers), change) },
@@ -331,7 +331,7 @@ function showCompared(c, nodes, then, state, choose) {
 	}
 	const { shown: some, rest } = pick(c.changes.filter((row) => row.identity !== "_total"), state);
 
-	put(host, comparison(c, [...c.changes.filter((row) => row.identity === "_total"), ...some], (row) => identityName(row.identity), "request type"),
+	put(host, comparison(c, [...c.changes.filter((row) => row.identity === "_total"), ...some], (row) => row.identity === "_total" && state.identity ? "all of these" : identityName(row.identity), "request type"),
 		...rest.length > 0 ? [el("p", { class: "hint" }, `${moreTypes(rest, state)}: search for them, or show more, in the table “By request type”.`)] : [],
 		...nodes?.changes.length > 2 ? [comparison(nodes, nodes.changes, (row) => row.identity === "_total" ? "all nodes" :
 			el("button", { type: "button", class: "link", onclick: () => choose({ node: [row.identity] }) }, row.identity), "node")] : [],
@@ -369,7 +369,7 @@ export function slow(s, state, change) {
 
 export function inFlight(f, state) {
 	const host = hosts("s-now");
-	const shown = f.requests.filter((q) => (!state.identity || q.identity === state.identity) && (state.node.length === 0 || state.node.includes(q.node)));
+	const shown = f.requests.filter((q) => (!state.identity || q.identity === state.identity) && (state.node.length === 0 || matches(q.node, state.node)));
 
 	if (shown.length === 0) {
 		nothing(host, f.in_flight > 0 ? "None of those that are chosen above." : "No request is being served just now.");
@@ -441,14 +441,14 @@ export function memory(m) {
 		el("td", {}, x.count > 0 ? about(x, count(x.count)) : ""), el("td", {}, x.messages > 0 ? count(x.messages) : ""),
 		el("td", { title: x.process && `process ${x.process}${x.longest_since ? `, long since ${zoned(x.longest_since)}` : ""}` }, x.longest > 0 ? count(x.longest) : ""),
 		el("td", {}, x.memory_bytes === null ? "–" : about(x, bytes(x.memory_bytes))), el("td", {}, x.binary_bytes > 0 ? about(x, bytes(x.binary_bytes)) : ""),
-		el("td", { title: x.then && `since ${zoned(x.then)}; binaries included` }, grown(x)))), "Mailboxes and memory"));
+		el("td", { title: x.then && `since ${zoned(x.then)}; binaries included` }, grown(x) && about(x, grown(x))))), "Mailboxes and memory"));
 }
 
 // The chosen type on each node.
 export function byNode(r, change) {
 	const section = document.getElementById("s-nodes");
 	const line = (row, first) => {
-		const of = { n: row.requests, known: row.requests_known };
+		const of = requestsOf(r, row);
 
 		return el("tr", {}, [first, el("span", {}, el("span", { class: "bar", style: { width: `${Math.max(0, row.share ?? 0) * 70}px` } }), percent(row.share)),
 			numberOf(row, of, count), numberOf(row, of, (n) => rateOf(n, row)), raised(totalOf(row), true, row.requests),
@@ -529,10 +529,10 @@ function after(c, e) {
 }
 
 // One change as a sentence whose parts lead to what they name.
-function sentence(c, end, change) {
+function sentence(c, end, state, change) {
 	const link = (text, what, title) => el("button", { type: "button", class: "link", title, onclick: () => change({ range: "", ...what }) }, text);
 	const { both, now, then } = around(c, end);
-	const one = { ...both, identity: c.identity, node: c.all_nodes ? [] : c.nodes };
+	const one = { ...both, identity: c.identity, node: c.all_nodes ? state.node : c.nodes };
 	const f = figure(c), calls = c.in?.calls_differ ? `, ${rate(c.in.calls_now)} calls instead of ${rate(c.in.calls_then)}` : "";
 	const whole = c.what === "raised_share" ? `${f(c.now)} of the requests fail, ${f(c.then)} before` :
 		`${c.change > 0 ? "+" : "\u2212"}${percent(Math.abs(c.change))}, ${f(c.then)} to ${f(c.now)}`;
@@ -550,11 +550,11 @@ function sentence(c, end, change) {
 		link("slow ones", { ...one, ...now, slow: c.in?.tier ? `:${c.in.tier}` : "" }, "the slow requests since then"));
 }
 
-export function changes(c, change) {
+export function changes(c, state, change) {
 	const host = hosts("s-changes");
 	const seen = `${count(c.request_types)} request types on ${c.nodes === 1 ? "1 node" : `${c.nodes} nodes`}, ${between(c.start, c.end)}, in steps of ${span(c.step_s)}`;
 
-	put(host, c.changes.length > 0 ? el("ul", {}, c.changes.map((x) => sentence(x, c.end, change))) : null,
+	put(host, c.changes.length > 0 ? el("ul", {}, c.changes.map((x) => sentence(x, c.end, state, change))) : null,
 		el("p", {}, c.start === null ? "What changed: nothing is stored of this time." :
 			c.too_few ? "What changed: there is too little in this time to tell." :
 				`${c.changes.length === 0 ? "Nothing changed" : c.left_out > 0 ? "More changed" : "Nothing else changed"} by more than chance: ${seen}${c.without_causes > 0 ? `; of ${c.without_causes} there was no time to look for tier and event` : ""}${

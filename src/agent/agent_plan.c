@@ -124,7 +124,7 @@ now_rated(struct agent *a)
 	agent_emit(a, (struct agent_event){ .kind = AGENT_ON_PLAN });
 	if (a->stopping)
 		return;		/* by the owner of a check */
-	if (kp_plan_has_entry(&a->now.plan))
+	if (!kp_plan_too_hot(&a->now.plan))
 		arm(a);
 	else
 		agent_fail_or_retry(a, "every entry is too hot to trace: nothing "
@@ -507,7 +507,7 @@ answer_may(struct agent *a, struct kp_term *r)
 static void
 next_rated(struct agent *a, bool measured)
 {
-	if (measured && !kp_plan_has_entry(&a->next.plan))
+	if (measured && kp_plan_too_hot(&a->next.plan))
 		next_refuse(a, "every entry is too hot to trace");
 	else if (a->reload.recheck)
 		recheck_apply(a);
@@ -704,7 +704,7 @@ run_plan(struct plan_run *run, struct kp_term *r)
 	 * the load may have been unusual then.
 	 */
 	kp_plan_carry(&run->plan, armed, run == &a->now ?
-	    !kp_plan_has_entry(armed) : conf_differs(a));
+	    armed->n == 0 || kp_plan_too_hot(armed) : conf_differs(a));
 	if (e == KP_OK && run == &a->next && a->reload.recheck)
 		e = kp_plan_keep(&run->plan, armed);
 	kp_plan_exact(&run->plan, armed);

@@ -15,20 +15,32 @@
 
 #define MESSAGE_MAX 65536u
 
-void
-say(const char *fmt, ...)
+/* cmd: whose options are wrong; NULL: of no command. */
+static void
+vsay(const char *cmd, const char *fmt, va_list ap)
 {
 	char text[1024];
 	struct kp_buf b;
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	kp_buf_init(&b, MESSAGE_MAX);
+	text_put_lines(&b, text, strlen(text));
+	if (cmd == NULL)
+		fprintf(stderr, "kprof: %s\n", kp_buf_cstr(&b));
+	else
+		fprintf(stderr, "kprof %s: %s (see kprof %s -h)\n", cmd,
+		    kp_buf_cstr(&b), cmd);
+	kp_buf_free(&b);
+}
+
+void
+say(const char *fmt, ...)
+{
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	vsay(NULL, fmt, ap);
 	va_end(ap);
-	kp_buf_init(&b, MESSAGE_MAX);
-	text_put_lines(&b, text, strlen(text));
-	fprintf(stderr, "kprof: %s\n", kp_buf_cstr(&b));
-	kp_buf_free(&b);
 }
 
 struct kp_query_files
@@ -130,11 +142,9 @@ opts_wrong(const struct cmd *cmd, const char *fmt, ...)
 {
 	va_list ap;
 
-	fprintf(stderr, "kprof %s: ", cmd->name);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	vsay(cmd->name, fmt, ap);
 	va_end(ap);
-	fprintf(stderr, " (see kprof %s -h)\n", cmd->name);
 	return EXIT_USAGE;
 }
 

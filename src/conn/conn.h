@@ -10,7 +10,7 @@
 #include "conn/channel.h"
 #include "kprofd/frame.h"
 
-#define DIST_CONN_OUT_MAX (4u << 20)	/* bytes waiting to be sent */
+#define DIST_CONN_OUT_MAX (12u << 20)	/* bytes waiting to be sent: of one message 8 MiB */
 
 struct dist_conn;
 

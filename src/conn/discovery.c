@@ -48,8 +48,11 @@ drop(struct discovery *s)
 
 /* Tries again even when refused: the node may be restarted with another cookie. */
 static void
-lost(struct discovery *s, const char *why)
+lost(struct discovery *s, const char *of)
 {
+	char why[512];
+
+	snprintf(why, sizeof(why), "%s", of);	/* may be the connection's */
 	drop(s);
 	timer(s, (unsigned)(kp_backoff_next(&s->backoff, kp_mono_now()) /
 	    KP_NS_PER_MS));

@@ -269,6 +269,8 @@ on_end(evutil_socket_t fd, short what, void *ctx)
 	struct daemon *d = ctx;
 
 	(void)fd, (void)what;
+	if (targets_stopping(d->p.targets))
+		return;		/* for another reason */
 	d->unreached = !targets_reached(d->p.targets);
 	daemon_stop(d);
 }

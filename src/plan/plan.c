@@ -615,12 +615,16 @@ kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c, bool check,
 }
 
 bool
-kp_plan_has_entry(const struct kp_plan *plan)
+kp_plan_too_hot(const struct kp_plan *plan)
 {
-	for (size_t i = 0; i < plan->n; i++)
+	bool any = false;
+
+	for (size_t i = 0; i < plan->n; i++) {
 		if (plan->v[i].entry && !plan->v[i].disarmed)
-			return true;
-	return false;
+			return false;
+		any |= plan->v[i].entry;
+	}
+	return any;
 }
 
 static void
@@ -740,7 +744,10 @@ no_entry(struct maker *mk, const struct kp_conf *c, const char *node)
 	for (size_t i = 0; i < c->nentries && p == NULL; i++)
 		if (entry_is_for(&c->entries[i], node))
 			p = &c->entries[i].fn;
-	if (p != NULL && p->optional)
+	if (p == NULL)
+		kp_diags_add(mk->diags, c->entries[0].fn.pos, false, "no entry is for "
+		    "this node: it has calls of requests that began on others");
+	else if (p->optional)
 		kp_diags_add(mk->diags, p->pos, false, "the target has none of the "
 		    "entries, and so no requests");
 }

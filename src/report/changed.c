@@ -455,7 +455,7 @@ static enum kp_err
 nearest_events(const struct looking *l, struct changed *c)
 {
 	struct kp_query_range r = { .since = c->since - EVENT_BEFORE,
-		.until = sat_add(c->since, EVENT_AFTER + c->step) };
+		.until = sat_add(c->since, EVENT_AFTER + c->step), .node = l->r->node };
 	double event = INFINITY, mark = INFINITY;
 	struct kp_query_events e = { 0 };
 	enum kp_err err = kp_query_events(l->q, &r, EVENTS_MAX, &e);

@@ -476,7 +476,8 @@ put_left_out(struct kp_buf *b, const struct sheet *s, const struct report_opts *
 	kp_buf_init(&line, 1 << 16);
 	for (size_t t = 1; t < v->ntiers; t++)
 		if (!is_shown(v, t, o->what)) {
-			kp_buf_printf(&line, "%s %s", sep, v->tiers[t].name);
+			kp_buf_printf(&line, "%s ", sep);
+			text_put(&line, v->tiers[t].name);
 			sep = ",";
 		}
 	if (line.len > 0)
@@ -490,7 +491,8 @@ put_left_out(struct kp_buf *b, const struct sheet *s, const struct report_opts *
 	sep = "";
 	for (size_t t = 1; t < v->ntiers; t++)
 		if (s->folded[t]) {
-			kp_buf_printf(&line, "%s %s", sep, v->tiers[t].name);
+			kp_buf_printf(&line, "%s ", sep);
+			text_put(&line, v->tiers[t].name);
 			sep = ",";
 		}
 	if (line.len > 0)

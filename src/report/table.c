@@ -649,9 +649,11 @@ put_sum_of_self(struct kp_buf *b, const struct report *r)
 		kp_buf_str(b, "total (inclusive)");
 		return;
 	}
-	if (odd != all)
-		kp_buf_printf(b, "total (inclusive), but not in each: those of %s "
-		    "to ", odd->identity);
+	if (odd != all) {
+		kp_buf_str(b, "total (inclusive), but not in each: those of ");
+		text_put(b, odd->identity);
+		kp_buf_str(b, " to ");
+	}
 	kp_buf_printf(b, "%s, not to %s%s: %s",
 	    sum_text, odd == all ? "total (inclusive), " : "", total_text,
 	    sum > (double)odd->cells[0].mean ?

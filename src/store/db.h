@@ -156,6 +156,8 @@ enum kp_err db_open(struct kp_db **out, const struct kp_store_opts *o,
     char **why);
 /* Returns the end of the last window; 0: there is none. */
 kp_wall_ns db_newest(struct kp_db *db);
+/* From here on what another program has locked fails at once. */
+void db_wait_no_more(struct kp_db *db);
 /* Ends the run and leaves one file.  lost: rows that no window reports. */
 void db_close(struct kp_db *db, uint64_t lost);
 /* Ends a run that never began; deletes a file made for it, unless keep. */

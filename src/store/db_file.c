@@ -391,6 +391,12 @@ leave_one_file(struct kp_db *db)
 }
 
 void
+db_wait_no_more(struct kp_db *db)
+{
+	sqlite3_busy_timeout(db->conn, 0);
+}
+
+void
 db_close(struct kp_db *db, uint64_t lost)
 {
 	sqlite3_busy_timeout(db->conn, CLOSE_BUSY_MS);

@@ -218,6 +218,7 @@ store_put(struct kp_store *s, const struct item *from)
 			q->small++;
 		pthread_cond_signal(&s->wake);
 	} else {
+		s->failed = true;
 		/* the writer's error explains more than a full queue */
 		writer_count_drop(s, from, it == NULL ? KP_STORE_MEMORY : s->cause);
 	}

@@ -457,7 +457,7 @@ take_transaction(struct kp_store *s, unsigned *tries)
 		s->status.stuck = true;
 		s->cause = cause;
 		snprintf(s->status.why, sizeof(s->status.why), "%s", why);
-		dropped = cause == KP_STORE_REFUSED ||
+		dropped = cause == KP_STORE_REFUSED || s->gave_up ||
 		    (s->stop && *tries + 1 >= CLOSE_TRIES);
 		if (!dropped) {
 			fail_syncs(s);
@@ -465,6 +465,11 @@ take_transaction(struct kp_store *s, unsigned *tries)
 			return;
 		}
 		s->failed = true;
+		if (cause != KP_STORE_REFUSED && !s->gave_up) {
+			s->gave_up = true;
+			if (s->db != NULL)
+				db_wait_no_more(s->db);
+		}
 	} else {
 		dropped = false;
 		s->upkeep_due = s->upkeep_due || window;

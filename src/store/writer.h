@@ -63,7 +63,8 @@ struct kp_store {
 	bool upkeep_due;
 	struct drop_counts lost;	/* not yet reported by a window */
 	char lost_why[256];	/* of the last of them; "": writing was slow */
-	bool failed;		/* a transaction was dropped since the last sync */
+	bool failed;		/* something was dropped since the last sync */
+	bool gave_up;		/* at the end; what is left is tried once, without a wait */
 	enum kp_store_cause cause;	/* why it is stuck */
 	struct kp_store_status status;
 	char why_failed[512];	/* kp_store_failed()'s; "": the run began */

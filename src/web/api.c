@@ -700,18 +700,20 @@ static void
 reply_unknown(struct api_answer *a, struct kp_query *q, const struct operation *op,
     const struct web_params *p)
 {
-	const char *name = p->tier != NULL ? p->tier : p->sort, *near = NULL;
+	bool is_sort = p->tier == NULL || (op->fn == api_slow && p->sort != NULL &&
+	    strcmp(p->sort, "self") != 0 && strcmp(p->sort, "total") != 0), found;
+	const char *name = is_sort ? p->sort : p->tier, *near = NULL;
 	char detail[WEB_QUERY_MAX];
-	bool found;
 
 	if (name == NULL) {
 		api_error(a, PROBLEM_NOT_KEPT, "there is no such request, or it is no "
 		    "longer kept");
 		return;
 	}
-	if (kp_query_name(q, KP_NAME_TIER, name, &found, &near) != KP_OK)
+	if (kp_query_name(q, KP_NAME_TIER, name, &found, &near) != KP_OK ||
+	    (is_sort && op->fn == api_slow))
 		near = NULL;
-	snprintf(detail, sizeof(detail), "%s '%.200s'%s%s%s", p->tier == NULL ?
+	snprintf(detail, sizeof(detail), "%s '%.200s'%s%s%s", is_sort ?
 	    op->fn == api_slow ? "'sort' is total or self, not" :
 	    "'sort' is requests, cost, name or a tier, not" : found ?
 	    "slow requests have no times of" : "there is no tier", name,

@@ -104,9 +104,9 @@ seen() ->
 found_before_both_test() ->
     [begin
          set(17),
-         kprof_word:word_keep(Key, kprof_word:word_found()),
+         kprof_injected:kept_set(Key, kprof_word:word_found()),
          kprof_word:word_begin(17),
          ?assertEqual(17, kprof_word:word_found()),
-         kprof_word:word_forget(Key),
+         kprof_injected:kept_drop(Key),
          ?assertEqual(is(), kprof_word:word_found())
      end || Key <- [kprof_agent_word, kprof_tracer_word]].

@@ -14,6 +14,7 @@ tests() ->
      {"nodes that meet for the first time", 60, fun meeting/1},
      {"a request inside another node's", 90, fun inside/1},
      {"a node killed in the middle of a request", 90, fun killed/1},
+     {"an entry of one node alone", 60, fun entry_of_one/1},
      {"clocks of nodes", 60, fun clocks/1},
      {"a reload with requests under way", 90, fun reload/1}].
 
@@ -50,6 +51,22 @@ crossing(T) ->
              [[integer_to_binary(?N + ?M), integer_to_binary(2 * (?N + ?M))]], Shares),
     reports(T, P, Nodes),
     trees(P, Nodes),
+    [it:audit(Target, Before, [processes, nodes]) || {Target, Before} <- lists:zip(Targets, Befores)].
+
+%% The others have calls of its requests. (They were refused: "every entry is too hot".)
+entry_of_one(T) ->
+    [A, B, C] = Targets = connected(T, [a, b, c]),
+    Befores = [it:settled(Target) || Target <- Targets],
+    Tiers = string:replace(tiers([]), "{entry, {it_cross, request, 3}}.", ["{entry, {it_cross, request, 3}, [{nodes, ['", node_of(A), "']}]}."]),
+    P = it:kprofd(T, Targets, #{tiers => Tiers, args => ["-interval", "1s"]}),
+    armed(P, 3),
+    [it:saw(P, ["warning: .*", node_of(N), ".*no entry is for this node"]) || N <- [B, C]],
+    ?N = run(A, ?N, read, B, C),
+    it:until("requests closed", fun() -> assembled(T, P) =:= [?N, 0, 0] end),
+    ?M = run(B, ?M, write, C, A),
+    it:terminate(P),
+    it:equal("requests", ?N, it:requests(P)),
+    it:check(lists:usort([Node || {Node, _, _, _} <- by_node(P)]) =:= lists:usort([node_of(N) || N <- Targets]), "calls on all: ~p", [by_node(P)]),
     [it:audit(Target, Before, [processes, nodes]) || {Target, Before} <- lists:zip(Targets, Befores)].
 
 %% What these requests send to B goes without their token, and there was no word of it.

@@ -289,7 +289,7 @@ TEST(hot_is_not_armed)
 	    "(name fewer, or raise the budget)"));
 	assert_true(plan.v[1].disarmed && plan.v[1].hot);
 	assert_false(plan.v[0].disarmed);
-	assert_true(kp_plan_has_entry(&plan));
+	assert_false(kp_plan_too_hot(&plan));
 	again();
 	kp_plan_carry(&plan, &before, true);
 	assert_false(plan.v[1].disarmed);
@@ -305,7 +305,7 @@ TEST(hot_is_not_armed)
 	assert_has(diags.v[0].text, "db:query/1 is too hot to trace: 1000000 "
 	    "calls/s would take 35 % of a scheduler");
 	assert_has(diags.v[0].text, "it would not be traced");
-	assert_false(kp_plan_has_entry(&plan));
+	assert_true(kp_plan_too_hot(&plan));
 }
 
 /*

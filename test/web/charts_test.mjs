@@ -138,7 +138,8 @@ async function shades() {
 	const at = (i, n) => load.t.map((t, k) => k === i ? n : 0);
 	const page = await open(browser, host, "?range=1h&live=0");
 	const losses = [{ cause: "unseen", unit: "requests", lost: at(3, 50) }, { cause: "unarmed", unit: "ms", lost: at(4, 20e3 * 0.25) },
-		{ cause: "stale", unit: "calls", lost: at(6, 99) }, { cause: "sampled_out", unit: "requests", lost: at(7, 99) }];
+		{ cause: "uncounted", unit: "ms", lost: at(4, 20e3 * 0.25) }, { cause: "stale", unit: "calls", lost: at(6, 99) },
+		{ cause: "sampled_out", unit: "requests", lost: at(7, 99) }, { cause: "timed", unit: "requests", lost: at(8, 99) }];
 
 	await page.route("**/api/v1/load?*", (r) => r.fulfill({ json: { ...load, entry_calls: at(3, 100), losses } }));
 	await after(page, () => page.locator("#ranges button").filter({ hasText: "all" }).click());
@@ -153,13 +154,16 @@ async function shades() {
 		return n / h;
 	}, (i + 0.6) / load.t.length);
 
-	for (const [i, part] of [[3, 0.5], [4, 0.25], [6, 0], [7, 0]]) {
+	for (const [i, part] of [[3, 0.5], [4, 0.25], [6, 0], [7, 0], [8, 0]]) {
 		await point(page, "c-time", i);
 		check(`step ${i} is shaded by ${part}`, Math.abs(await shaded(i) - part) < 0.08, await shaded(i));
 		const [, text] = (await legend(page, "c-time"))[0];
 
 		check(`and it is said of step ${i}`, part > 0 ? text.includes(` ${part * 100} % not measured`) : !/not measured/.test(text), text);
 	}
+	await after(page, () => page.locator("#s-nodes").getByRole("button", { name: "web@a" }).click());
+	await point(page, "c-time", 4);
+	check("of one node it is twice as much", / 50 % not measured/.test((await legend(page, "c-time"))[0][1]), (await legend(page, "c-time"))[0][1]);
 	await close(page, "shades");
 }
 

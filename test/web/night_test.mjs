@@ -105,6 +105,22 @@ async function compared() {
 	await close(page, "compared");
 }
 
+// What is chosen stays so, and what leads elsewhere leaves the request that was open.
+async function chosen() {
+	const only = "range=all&live=0&node=web2@shop", page = await open(`?${only}&offset=15&request=3`);
+	const { json: c } = await ask(host, "/api/v1/changes?node=web2@shop");
+	const query = () => new URL(page.url()).searchParams;
+
+	same("its node's events", c.changes.map((x) => [x.identity, x.all_nodes, x.event?.node]), [["update", true, "web2@shop"]]);
+	await after(page, () => page.locator("#s-changes li").first().getByRole("button", { name: "compare", exact: true }).click());
+	same("the node, and no request of another time", [query().getAll("node"), query().get("offset"), query().get("request")], [["web2@shop"], null, null]);
+	same("the sum is of the type", await page.locator("#s-compare tbody tr").first().locator("td").first().innerText(), "all of these");
+	await page.goto(`http://${host}/?${only.replace("web2", "web%5B2-3%5D")}`);
+	await page.waitForSelector("#s-nodes tbody tr");
+	same("globs choose nodes", (await page.locator("#s-nodes tbody tr").evaluateAll((all) => all.map((tr) => tr.cells[0].textContent))), ["all nodes", "web2@shop", "web3@shop"]);
+	await close(page, "chosen");
+}
+
 // Where: a table of nodes, of the type that is chosen.
 async function nodes() {
 	const page = await open("?since=2026-11-21T11:30:00Z&until=2026-11-21T11:59:00Z&identity=update&live=0");
@@ -240,4 +256,4 @@ async function nothing() {
 	await browser.close();
 }
 
-await main("night_test", [begin, answers, night, compared, nodes, apart, many, nothing]);
+await main("night_test", [begin, answers, night, compared, chosen, nodes, apart, many, nothing]);

@@ -261,9 +261,12 @@ keep_tree(struct node_run *r, const struct kp_request *rq)
 static void
 store_tree(void *ctx, void *tree)
 {
-	struct node_runs *all = ctx;
+	struct node_run *r = ctx;
 
-	kp_store_tree(all->store, tree);
+	/* keep_tree() has counted it */
+	if (((struct kp_tree *)tree)->total >= r->conf_run->conf->slow && r->trees_lost > 0)
+		r->trees_lost--;
+	kp_store_tree(r->all->store, tree);
 }
 
 static struct stack_scope
@@ -636,12 +639,12 @@ node_run_rotate(struct node_run *r, struct kp_moment at)
 		stack_join_rotate(r->stacks, &s, w);
 	if (r->slot != KP_NONE)
 		kp_requests_losses_take(r->conf_run->rs, r->slot, &w->losses);
+	kp_tail_take(&r->tail, store_tree, r);
 	w->losses.n[KP_LOSS_TREE] += r->trees_lost;
 	w->otp = r->otp;
 	r->trees_lost = 0;
 	r->trees = r->trees_sampled = 0;
 	r->window_began = at;
-	kp_tail_take(&r->tail, store_tree, r->all);
 	return w;
 }
 
