@@ -208,6 +208,8 @@ returned(struct tracing_cost *t, const struct kp_event *ev)
 bool
 tracing_cost_event(struct tracing_cost *t, const struct kp_event *ev)
 {
+	if (ev->ts > KP_TARGET_TIME_MAX || ev->ts < -KP_TARGET_TIME_MAX)
+		return false;
 	if (ev->kind == KP_EV_CALL && kp_label_measures(ev->label)) {
 		called(t, ev);
 		return true;

@@ -511,6 +511,7 @@ orphan_give(struct kp_requests *rs, const struct req *orphan, struct req *rq)
 		rq->r.identity = orphan->r.identity;
 		rq->overflow = orphan->overflow;
 	}
+	early_said(rq, &orphan->r);
 	return true;
 }
 

@@ -436,6 +436,19 @@ on_timed(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 }
 
 /* labelled: fn, or fn with the call's label; trace: a traceparent's term, or empty. */
+void
+early_said(struct req *rq, const struct kp_request *said)
+{
+	if (said->was_queued && !rq->r.was_queued) {
+		rq->r.was_queued = true;
+		rq->r.queued = said->queued;
+	}
+	if (said->traceparent[0] != '\0' && (rq->r.traceparent[0] == '\0' || rq->inherits)) {
+		memcpy(rq->r.traceparent, said->traceparent, KP_TRACEPARENT);
+		rq->inherits = false;
+	}
+}
+
 static void
 on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
     uint32_t fn, uint32_t labelled, uint32_t caller, struct kp_span trace)
@@ -450,6 +463,8 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	uint64_t old_label = orphan != NULL ? orphan->r.label :
 	    proc_works_for(rs, p->node, p->id, &held, ev->ts);
 	bool set = rs->fns.v[fn].mark == KP_MARK_SET;
+	const struct req *early;
+	struct kp_request said;
 
 	if (ev->label == 0 && !ev->foreign && rs->o.conf->slow_always) {
 		o.idx = labelled;
@@ -463,6 +478,9 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	proc_reconcile_entry(rs, p, old_label != 0 ? old_label : ev->old_label, fn,
 	    caller, ev->ts);
 	o.rq = req_get(rs, ev->label);
+	early = o.rq;
+	if (early != NULL)
+		said = early->r;
 	if (ev->foreign) {
 		p->node->lost.n[KP_LOSS_FOREIGN_TOKEN]++;
 		o.kind = OPEN_IGNORED;
@@ -480,6 +498,8 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 			o.rq->r.identity = KP_IDENT_NONE;
 		req_name(rs, o.rq, ev->identity);
 		req_trace(o.rq, trace);
+		if (early != NULL)
+			early_said(o.rq, &said);
 		req_end_by_finish(rs, o.rq);
 		if (set) {
 			o.kind = OPEN_IGNORED;
@@ -783,6 +803,9 @@ kp_requests_pass(struct kp_requests *rs, uint32_t node,
 		return;
 	nd = &rs->nodes[node];
 	if (ev->kind == KP_EV_ENTRY) {
+		/* the VM's count has those that are only timed, as in on_entry() */
+		if (ev->label == 0 && !ev->foreign && rs->o.conf->slow_always)
+			return;
 		nd->entries++;
 		nd->lost.n[KP_LOSS_TRIPPED]++;
 	} else if (ev->kind == KP_EV_CALL && !kp_label_is_unowned(ev->label)) {

@@ -403,6 +403,8 @@ bool call_may_end(const struct kp_requests *rs, const struct req *rq,
 void req_pend(struct kp_requests *rs, struct req *rq, kp_target_ns at);
 /* Calls that it has may be its finish, and came before it was known. */
 void req_end_by_finish(struct kp_requests *rs, struct req *rq);
+/* Takes what calls that came before the entry have said; the entry's own goes before. */
+void early_said(struct req *rq, const struct kp_request *said);
 /* It did not end after all, or a finish is awaited. */
 void req_unpend(struct kp_requests *rs, struct req *rq);
 

@@ -255,6 +255,24 @@ T(time_in_queue)
 	assert_int_equal(f.queued, -1);
 }
 
+/* A call that names the request came first, from another process: what it said stays. */
+T(time_in_queue_said_early)
+{
+	kp_etf_tuple(&t, 3);
+	kp_etf_atom(&t, "_queued");
+	kp_etf_int(&t, 1500);
+	kp_etf_atom(&t, "job");
+	f.raw_identity = (struct kp_span){ t.p, (uint32_t)t.len };
+	call(&f, 2, "a", "x", 1, 5);
+	back_to(&f, 2, "x", 6);
+	f.raw_identity = (struct kp_span){ NULL, 0 };
+	entry(&f, 1, "e", "x", 1, 0);
+	back_to(&f, 1, "x", 10);
+	expire(&f, 1000);
+	assert_has(kp_buf_cstr(&f.text), "'job'");
+	assert_int_equal(f.queued, 1500000);
+}
+
 #define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
 #define SPAN "00f067aa0ba902b7"
 #define ZEROS "0000000000000000"

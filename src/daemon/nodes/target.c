@@ -310,6 +310,20 @@ take_events(struct target *t, struct kp_event *ev, size_t n, bool paused)
 	t->events += kept;
 }
 
+/*
+ * The agent dropped events, which it may do while it is armed, as when it changes patterns on
+ * a busy node: ends of requests may be among them, and what begins there next would seem to
+ * be inside of these.
+ */
+static void
+note_dropped(struct target *t, uint64_t dropped)
+{
+	if (dropped > t->dropped)
+		kp_requests_abandon(t->run.conf_run->rs, t->run.slot,
+		    target_in_slices(t) ? KP_LOSS_SLICE : KP_LOSS_TRIPPED);
+	t->dropped = dropped;
+}
+
 static void
 on_batch(struct target *t, struct kp_span message)
 {
@@ -317,16 +331,18 @@ on_batch(struct target *t, struct kp_span message)
 	struct kp_event ev[EVENTS_AT_ONCE];
 	enum kp_err e;
 	size_t have;
+	/* also what comes while it is armed again: that is from before the pause */
 	bool paused = agent_state(t->agent) == AGENT_TRIPPED ||
-	    t->overload.load.memory > t->overload.guard.limits.max_kprofd;
+	    agent_state(t->agent) == AGENT_ARMING || t->overload.load.memory > t->overload.guard.limits.max_kprofd;
 
 	if (kp_batch_begin(&b, message.p, message.n) != KP_OK) {
-		t->lost.n[KP_LOSS_GAP]++;
+		/* the ledger will see that its number is missing */
 		agent_malformed(t->agent, "a batch of events");
 		return;
 	}
 	t->last_sent = b.sent_at;
 	ledger_batch(&t->ledger, b.seq);
+	note_dropped(t, b.dropped);
 	t->batches++;
 	do {
 		have = 0;
@@ -422,6 +438,7 @@ on_hello(struct target *t, const struct agent_hello *h)
 	t->foreign_before += t->status.foreign;
 	t->status = (struct agent_status){ 0 };	/* its counters start from zero */
 	t->last_sent = 0;
+	t->dropped = 0;
 	t->tracing_cost = (struct tracing_cost){ 0 };
 	servers_restart(t);
 	t->overload.unreported = false;	/* what an overload cost is lost, too */
@@ -470,6 +487,7 @@ on_status(struct target *t, const struct agent_status *st, bool last)
 		target_recover(t, st);
 	t->status = *st;
 	t->last_sent = st->now;
+	note_dropped(t, st->dropped);
 	kp_requests_close_due(t->run.conf_run->rs, t->run.slot, st->now);
 	node_run_stacks_expire(&t->run, st->now);
 	target_check_overload(t, st->now);

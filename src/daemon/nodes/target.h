@@ -185,6 +185,7 @@ struct target {
 	uint64_t entry_calls_before, foreign_before;
 	struct kp_queues queues;	/* long ones in the node */
 	uint64_t events, batches, windows;
+	uint64_t dropped;		/* by the agent so far, as it last said */
 	kp_target_ns last_sent;		/* when it sent its last batch or
 					   status; 0: none yet */
 	bool was_armed;
