@@ -162,6 +162,7 @@ async function shades() {
 		check(`and it is said of step ${i}`, part > 0 ? text.includes(` ${part * 100} % not measured`) : !/not measured/.test(text), text);
 	}
 	await after(page, () => page.locator("#s-nodes").getByRole("button", { name: "web@a" }).click());
+	await page.locator("#c-time").scrollIntoViewIfNeeded();
 	await point(page, "c-time", 4);
 	check("of one node it is twice as much", / 50 % not measured/.test((await legend(page, "c-time"))[0][1]), (await legend(page, "c-time"))[0][1]);
 	await close(page, "shades");

@@ -93,8 +93,9 @@ async function intervals() {
 	const page = await open(ALL);
 	const cells = await page.locator("#s-nodes tbody tr").evaluateAll((all) => all.map((tr) => [...tr.cells].map((td) => td.textContent)));
 	const heads = await page.locator("#s-nodes thead th").evaluateAll((all) => all.map((th) => th.textContent));
-	const { rows } = JSON.parse(kprof("report", "-by", "node", "-json", "-db", db));
+	const { rows, requests, requests_known } = JSON.parse(kprof("report", "-by", "node", "-json", "-db", db));
 
+	same("all requests are as the VM counted them", [requests_known, number(cells[0][heads.indexOf("requests")])], [true, requests]);
 	for (const row of rows) {
 		const shown = cells.find((c) => c[0] === (row.identity === "_total" ? "all nodes" : row.identity));
 		const [whole, , database] = row.tiers;
@@ -103,6 +104,10 @@ async function intervals() {
 			["database", database, database.self_ms / row.requests, "self_per_request_ms"]]) {
 			const [, within] = shown[heads.indexOf(head)].split("±");
 
+			if (row === rows[0] && key === "requests") {
+				check(`${head} of all nodes is known`, !/[~±]/.test(shown[heads.indexOf(head)]), shown[heads.indexOf(head)]);
+				continue;
+			}
 			check(`${head} of ${shown[0]} has its interval`, Math.abs(number(within ?? "") - 100 * far(v, cell.intervals[key])) < 0.5, `${shown[heads.indexOf(head)]}, ${JSON.stringify(cell.intervals)}`);
 		}
 	}
