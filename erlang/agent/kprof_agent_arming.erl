@@ -2,11 +2,13 @@
 %% counters, which go on counting while tracing is off. At its end: how a pattern or counter is set.
 -module(kprof_agent_arming).
 
--export([use_plan/3, items/1, rearm/1, wait/1, ready/1, open/1, close/3, watch_entries/1, is_watching/1,
-         disarm_wholly/2, flags_rest/1, breathe/1, answer_lease/1, by_kind/1, set_patterns/2, disarm/2, is_resting/1, relieve/1, respec/3,
-         respec_tiers/2, change_plan/3, entries/1, reply_to_change/2, entry_calls/1,
-         read_counters/1, counters_now/1, unarmed/1, count_entries/2, tracer/1, foreign_tracing/1, taken/2, is_others_now/2, pattern/3,
-         pattern/4, set_counter/3, is_watched/2, counter/2, traced/2]).
+-export([use_plan/3, items/1, rearm/1, wait/1, ready/1, open/1, close/3, watch_entries/1,
+         is_watching/1, disarm_wholly/2, flags_rest/1, breathe/1, answer_lease/1, by_kind/1,
+         set_patterns/2, disarm/2, is_resting/1, relieve/1, respec/3, respec_tiers/2,
+         change_plan/3, entries/1, reply_to_change/2, entry_calls/1, read_counters/1,
+         counters_now/1, unarmed/1, count_entries/2, tracer/1, foreign_tracing/1, taken/2,
+         is_others_now/2, pattern/3, pattern/4, set_counter/3, is_watched/2, counter/2,
+         traced/2]).
 
 -import(kprof_agent_cost, [arm_tier/2, cost_clear/1, count_tiers/1, counting/2, read_tiers/1,
          uncount_tiers/1, window_begin/1, with_counters/3]).

@@ -6,9 +6,10 @@
          send_state/1, finish/2]).
 
 -import(kprof_agent_arming, [answer_lease/1, change_plan/3, close/3, count_entries/2,
-         counters_now/1, disarm/2, disarm_wholly/2, entry_calls/1, flags_rest/1, foreign_tracing/1,
-         items/1, is_watching/1, open/1, read_counters/1, ready/1, rearm/1, reply_to_change/2, respec/3,
-         respec_tiers/2, taken/2, unarmed/1, use_plan/3, wait/1, watch_entries/1]).
+         counters_now/1, disarm/2, disarm_wholly/2, entry_calls/1, flags_rest/1,
+         foreign_tracing/1, items/1, is_watching/1, open/1, read_counters/1, ready/1, rearm/1,
+         reply_to_change/2, respec/3, respec_tiers/2, taken/2, unarmed/1, use_plan/3, wait/1,
+         watch_entries/1]).
 -import(kprof_agent_checks, [check/2, checks_handle/2, load/3, load_end/1, rates/5, rates_end/1]).
 -import(kprof_agent_cost, [check_rates/1, cost_tick/1, count_switches/1, count_tiers/1,
          judge_rates/1, send_counts/1]).

@@ -3,8 +3,9 @@
 -module(kprof_injected).
 
 -export([kprofs/0, is_connected/1, disabled/0, configured/1, kept/1, kept_set/2, kept_drop/1,
-         purger_start/3, spawn_labelled/3, spawn_monitored/3, process_label/2, dictionary/2, process_began/2, hide/0, now_ms/0,
-         now_ns/0, fell/1, may_again/1, functions/1, name/1, pair_names/1]).
+         purger_start/3, spawn_labelled/3, spawn_monitored/3, process_label/2, dictionary/2,
+         process_began/2, hide/0, now_ms/0, now_ns/0, fell/1, may_again/1, functions/1, name/1,
+         pair_names/1]).
 -export_type([falls/0]).
 
 %% The heap of a process whose whole dictionary is copied: at most 8 MB, some ms of its time.

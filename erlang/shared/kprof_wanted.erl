@@ -263,7 +263,7 @@ ask(Sup, What) ->
           #{pid() => boolean()}.
 foreign(legacy, Chosen) when Chosen =/= unflagged ->
     has_slices() andalso
-        refuse("a kprofd traces slices of time there, in which a process would be lost to it (~ts)",
+        refuse("a kprofd traces slices of time there, and a process has one tracer (~ts)",
                [one_tracer()]),
     {tracer, New} = erlang:trace_info(new_processes, tracer),
     is_list(Chosen) orelse Chosen =:= existing orelse New =:= [] orelse
@@ -277,7 +277,7 @@ foreign(legacy, Chosen) when Chosen =/= unflagged ->
     Traced;
 foreign(_, _) -> #{}.
 
-%% Between two slices a kprofd's agent has no process.
+%% Between two slices of time a kprofd's agent traces no process, and seems not to be there.
 has_slices() ->
     is_pid(whereis(kprof_agent)) andalso
         case try kprof_agent:status() catch error:undef -> not_attached end of

@@ -40,17 +40,19 @@ numbered(S0) ->
     kept_set(kprof_tracer_word, Found),
     take_system_tracer(),
     #state{requests = R} = S,
-    S#state{requests = R#requests{messages = is_system_tracer()}, clock = word_begin(word_number())}.
+    S#state{requests = R#requests{messages = is_system_tracer()},
+            clock = word_begin(word_number())}.
 
-%% A kprofd that has attached meanwhile keeps the word, and its entries take the tokens that ours
-%% give, as ours take those that they give.
+%% A kprofd that has attached meanwhile keeps the word. Its entries and ours would take each other's
+%% tokens, so the trace ends.
 word_tick(#state{clock = undefined} = S) -> S;
 word_tick(#state{clock = Clock, stage = Stage} = S) ->
     case is_pid(whereis(kprof_agent)) of
         false -> S#state{clock = word_advance(Clock)};
         true when Stage =:= tracing ->
             case is_attached() of
-                true -> disarm({returned, <<"a kprofd has attached there, which marks requests">>}, S);
+                true ->
+                    disarm({returned, <<"a kprofd has attached there, which marks requests">>}, S);
                 false -> S
             end;
         true -> S

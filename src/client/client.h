@@ -120,7 +120,7 @@ struct place {
 	{ "identity", "GLOB", "only these request types: 'GET *'", opt_text, \
 	    &(r).identity_glob, NULL }
 #define OPT_TOOK(of, r) \
-	{ "took", "FROM,TO", of "only requests that took so long, to a power of two of " \
+	{ "took", "FROM,TO", of "only requests of this duration, to a power of two of " \
 	    "a second: 250ms,1s; 250ms: or longer", opt_took, &(r), NULL }
 #define OPT_JSON(flag) \
 	{ "json", NULL, "print JSON", opt_flag, &(flag), NULL }

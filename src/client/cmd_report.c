@@ -425,7 +425,7 @@ sort_reports(const struct args *a, const struct reports *rs)
 	return now == KP_OK || report_empty(rs->now) ? KP_OK : then;
 }
 
-/* ---- what is no table of request types: each writes itself, and is shown alike ---- */
+/* ---- reports of other things than request types ---- */
 
 typedef enum kp_err put_fn(const struct args *a, struct kp_query *q, struct kp_buf *b);
 

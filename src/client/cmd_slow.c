@@ -97,7 +97,7 @@ static bool
 opt_trace(struct opt_parser *p)
 {
 	*(const char **)p->at->to = p->value;
-	return kp_is_trace_id(p->value) || OPT_BAD(p, "'%s' is no trace id, expected "
+	return kp_is_trace_id(p->value) || OPT_BAD(p, "'%s' is not a trace id: expected "
 	    TRACE_FORM, p->value);
 }
 

@@ -98,7 +98,7 @@ check_name(struct conf_ctx *x, const struct node *v, struct kp_objective *o)
 	if (!may_be_type(x->conf, name, &o->computed, &near))
 		kp_diags_add(x->diags, v->pos, !has_fun, "%s '%s'%s%s%s%s",
 		    v->kind != N_ATOM ? "no request can be of the type" :
-		    "there is no tier, and no request can be of the type", name,
+		    "no tier and no request type is called", name,
 		    has_fun ? ": no clause of the identity fun returns it" :
 		    ": there is no identity fun, which names types",
 		    near != NULL ? " (did you mean '" : "", near != NULL ? near : "",

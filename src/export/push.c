@@ -382,9 +382,9 @@ send_next(struct push *x)
 		[PUSH_POINTS] = "/v1/metrics", [PUSH_PROFILES] = "/v1development/profiles" };
 
 	x->metrics_first = !x->metrics_first;
+	x->again = x->again && !profiles_stale(&x->profiles, kp_wall_now());
 	if (x->o.to != PUSH_OTLP)
-		x->sending = (x->again && !profiles_stale(&x->profiles, kp_wall_now())) ||
-		    make_read(x, put_profiles);
+		x->sending = x->again || make_read(x, put_profiles);
 	else if (x->metrics_first)
 		x->sending = make_metrics(x) || make_read(x, put_traces);
 	else

@@ -20,7 +20,7 @@
 	X(field##_ns, field, CELL_##null) X(w_##field##_ns, w_##field, CELL_##null)
 #define CELL_ONCE(X, field, null) X(field, field, CELL_##null)
 
-/* Those that are read for tenths: it takes half as long as all (kp_query_take). */
+/* The few that are read for tenths (kp_query_take). */
 #define CELL_OF_TENTHS(X) \
 	X(w_requests, w_requests, CELL_NEVER) \
 	X(w_calls, w_calls, CELL_NEVER) \

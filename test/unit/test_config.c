@@ -394,7 +394,7 @@ static const struct bad bads[] = {
 	{ "[{db, {m, f, 1}}].\n{slo, [{bd, 5, 99}, {\"creat\", 5, 99}, {create, 5, 9}, "
 	    "{\"GET /\", 5, 9}, {\"db\", 1, 1}]}.\n"
 	    "{identity, fun ({m, f, [1]}) -> create; ({m, f, [2]}) -> \"GET /\" end}.",
-	    "2:9: there is no tier, and no request can be of the type 'bd': no clause of "
+	    "2:9: no tier and no request type is called 'bd': no clause of "
 	    "the identity fun returns it (did you mean 'db'?)\n"
 	    "2:22: no request can be of the type 'creat': no clause of the identity fun "
 	    "returns it (did you mean 'create'?)\n"

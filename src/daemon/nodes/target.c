@@ -333,7 +333,8 @@ on_batch(struct target *t, struct kp_span message)
 	size_t have;
 	/* also what comes while it is armed again: that is from before the pause */
 	bool paused = agent_state(t->agent) == AGENT_TRIPPED ||
-	    agent_state(t->agent) == AGENT_ARMING || t->overload.load.memory > t->overload.guard.limits.max_kprofd;
+	    agent_state(t->agent) == AGENT_ARMING ||
+	    t->overload.load.memory > t->overload.guard.limits.max_kprofd;
 
 	if (kp_batch_begin(&b, message.p, message.n) != KP_OK) {
 		/* the ledger will see that its number is missing */
